@@ -41,9 +41,9 @@ import psutil
 from resume import COMMAND, Kind, kind_of, leftovers
 
 from mlbench.errors import DataError
-from mlbench.records.run_folder import runs_in
-from mlbench.records.run_names import RECORD_FILE
 from mlbench.records.run_record import RunRecord, read
+from mlbench.records.store.run_folder import runs_in
+from mlbench.records.store.run_names import RECORD_FILE
 
 SUITE = """
 name = "chaos"
@@ -196,7 +196,7 @@ def kill(place: Round, process: subprocess.Popen[bytes], wanted: str) -> None:
     for each in marked(place.mark):
         with suppress(psutil.Error):
             line = " ".join(each.cmdline())
-            is_supervisor, is_child = "supervisor.py" in line, "mlbench.execution.child" in line
+            is_supervisor, is_child = "supervisor.py" in line, "mlbench.execution.processes.child" in line
             kind = "supervisor" if is_supervisor else "child" if is_child else "grandchild"
             if kind == wanted and each.pid != process.pid:
                 fitting.append(each)

@@ -45,7 +45,7 @@ from mlbench.conformance.damage import DamagedGraph, noise, to_weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
-from mlbench.scoring import output_difference, score
+from mlbench.rules.scoring import output_difference, score
 from mlbench.toolkit import write_output_reference
 
 BATCH = 16

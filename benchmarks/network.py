@@ -44,8 +44,8 @@ from mlbench.loadgen.scenarios import OFFLINE, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, Seeds, Test
 from mlbench.loadgen.watchdog import ProgressCallbacks
 from mlbench.measurement.job import Job
+from mlbench.planning.requests import RunRequest, resolve
 from mlbench.records.job_spec import JobSpec, NetworkSpec
-from mlbench.requests import RunRequest, resolve
 
 LOOPBACK = "127.0.0.1"
 SEEDS = Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4)

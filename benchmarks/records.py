@@ -27,10 +27,10 @@ import click
 import numpy as np
 
 from mlbench.contracts.load_pattern import LOAD_PATTERNS
-from mlbench.records.environment import observe_environment
-from mlbench.records.run_names import RECORD_FILE
+from mlbench.records.machine.environment import observe_environment
 from mlbench.records.run_record import RunRecord
 from mlbench.records.scenario_record import facts_of_older
+from mlbench.records.store.run_names import RECORD_FILE
 
 REPEATS = 5
 SETTLING_S = 2.5

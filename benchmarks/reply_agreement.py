@@ -49,7 +49,7 @@ from mlbench.contracts.metric import DifferenceLimits, LoggedReply
 from mlbench.contracts.wrapped import WrappedDataset, WrappedGraph
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
-from mlbench.scoring import Agreement, agreement
+from mlbench.rules.scoring import Agreement, agreement
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,7 @@ class NoisyGraph(WrappedGraph):
 
     def onnx(self) -> Path:
         """Export the noisy module."""
-        from mlbench.execution.onnx_export import export_onnx
+        from mlbench.execution.export.onnx_export import export_onnx
 
         return export_onnx(self)
 

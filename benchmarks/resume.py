@@ -22,9 +22,9 @@ from pathlib import Path
 
 import click
 
-from mlbench.records.run_folder import runs_in
-from mlbench.records.run_names import RECORD_FILE
 from mlbench.records.run_record import RunRecord, read
+from mlbench.records.store.run_folder import runs_in
+from mlbench.records.store.run_names import RECORD_FILE
 
 SUITE = """
 name = "resumed"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import click
 import psutil
 
-from mlbench.execution import supervisor
+from mlbench.execution.processes import supervisor
 
 WAITING = [sys.executable, "-I", "-S", "-c", "input()"]
 _PULSE_S = 0.01

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
+from mlbench.planning.requests import ResolvedRequest
 from mlbench.records.run_record import RunRecord
-from mlbench.requests import ResolvedRequest
 from mlbench.rules.tiers import Tier
-from mlbench.runner import run_benchmark
-from mlbench.search.settings_search import KnobValues, SettingsTrial
+from mlbench.running.runner import run_benchmark
 from mlbench.tuner.find_settings import find_settings
+from mlbench.tuner.search.settings_search import KnobValues, SettingsTrial
 from mlbench.tuner.settings_plan import SettingsPlan, plan_settings
 from mlbench.tuner.tune_plan import TuneRequest
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlbench.rules.early_stopping import misses_allowed
-from mlbench.search.rate_search import Found, Goal, NotFound, Observation, RateSearch, RateTrial
+from mlbench.tuner.search.rate_search import Found, Goal, NotFound, Observation, RateSearch, RateTrial
 
 LIMIT_S, SERVICE_S, SIGMA = 0.010, 0.001, 0.3
 FULL_S, PROBE_S = 600.0, 60.0

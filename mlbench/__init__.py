@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from mlbench.records.run_record import RunRecord
 
-from mlbench.lazy_names import lazy_names
+from mlbench.contracts.lazy_names import lazy_names
 from mlbench.version import __version__
 
 __all__ = [

@@ -14,16 +14,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from mlbench.errors import UsageError
-from mlbench.folders import check_results_folder, results_folder
+from mlbench.system.folders import check_results_folder, results_folder
 
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
     from mlbench.contracts.precision import Precision
     from mlbench.discovery import Plugins
-    from mlbench.lane_log import LanePlace
+    from mlbench.planning.requests import ResolvedRequest
+    from mlbench.planning.run_plan import RunPlan
     from mlbench.records.run_record import RunRecord
-    from mlbench.requests import ResolvedRequest
-    from mlbench.run_plan import RunPlan
+    from mlbench.running.lane_log import LanePlace
 
     Place = str | os.PathLike[str]
     Names = str | Iterable[str]
@@ -85,10 +85,10 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     """
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
+    from mlbench.planning.run_plan import plan_runs
     from mlbench.rules.entry_demand import Division, EntryDemand
     from mlbench.rules.official import Category
     from mlbench.rules.tiers import Tier
-    from mlbench.run_plan import plan_runs
 
     plugins = Plugins.discover()
     plan = plan_runs(
@@ -140,7 +140,7 @@ def run_suite(  # noqa: PLR0913 - the options of `mlbench run --suite`
         MlbenchError: the file, or something that it names, is wrong, or a run cannot be stored.
     """
     from mlbench.discovery import Plugins
-    from mlbench.run_plan import plan_suite
+    from mlbench.planning.run_plan import plan_suite
 
     plugins = Plugins.discover()
     plan = plan_suite(
@@ -173,7 +173,7 @@ def load(  # noqa: PLR0913 - the filters of `mlbench show`
         UsageError: a name fits nothing, or no run fits.
         DataError: a record cannot be read.
     """
-    from mlbench.records.selection import Filter, select_records
+    from mlbench.records.store.selection import Filter, select_records
 
     if newest is not None and newest < 1:
         raise UsageError(f"newest is {newest}.", hint="It is at least 1.")
@@ -233,9 +233,9 @@ def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) ->
     """
     import threading
 
-    from mlbench.parallel_runs import run_on_lanes
-    from mlbench.runner import run_benchmark
-    from mlbench.suite import run_all
+    from mlbench.planning.suite import run_all
+    from mlbench.running.parallel_runs import run_on_lanes
+    from mlbench.running.runner import run_benchmark
 
     handing_over = threading.Lock()
 
@@ -264,7 +264,7 @@ def _measure_in_turns(
 ) -> tuple[list[RunRecord], list[RunRecord], Collection[str]]:
     """Make the runs of two suite files; return both sides, and the facts in which the files differ."""
     from mlbench.discovery import Plugins
-    from mlbench.run_plan import RunPlan, plan_turns
+    from mlbench.planning.run_plan import RunPlan, plan_turns
 
     plugins = Plugins.discover()
     turns = plan_turns(_suite_file("base", base), _suite_file("new", new), plugins, results=results)
@@ -281,7 +281,7 @@ def _suite_file(side: str, given: object) -> Path:
 def _records_of(side: str, given: Runs, results: Path) -> list[RunRecord]:
     """Return the records that one side of a comparison names or holds."""
     from mlbench.records.run_record import RunRecord
-    from mlbench.records.selection import records_named
+    from mlbench.records.store.selection import records_named
 
     if isinstance(given, str | os.PathLike):
         return records_named(results, os.fspath(given))

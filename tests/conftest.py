@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.execution.compile_cache import build_once
-from mlbench.records.environment import observe_environment
+from mlbench.execution.export.compile_cache import build_once
+from mlbench.records.machine.environment import observe_environment
 from mlbench.records.node_record import NodeRecord, ReachedNodeRecord
 from mlbench.records.run_record import RunRecord
 
@@ -296,7 +296,7 @@ def plugins():
 def request_of(plugins, tmp_path):
     """Return the request of an Offline run on the null backend, or of another."""
 
-    from mlbench.requests import RunRequest, resolve
+    from mlbench.planning.requests import RunRequest, resolve
 
     def request_of(**changes):
         common = {"workload": "resnet50", "backend": "null", "scenario": "Offline", "results": tmp_path}

@@ -181,7 +181,7 @@ def test_runs_of_other_workloads_are_incomparable(a_run, tmp_path):
 
 
 def test_a_combination_that_the_rules_do_not_define_is_warned_of(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("mlbench.runner.run_benchmark", lambda *_, **__: None)
+    monkeypatch.setattr("mlbench.running.runner.run_benchmark", lambda *_, **__: None)
     assert mlbench.run(["resnet50", "gptj"], backend="null", scenario="MultiStream", results=tmp_path) == []
     assert caplog.messages == ["gptj MultiStream: the rules do not define this combination."]
 
@@ -204,7 +204,7 @@ def test_the_functions_have_the_defaults_of_the_commands():
 
 
 def test_importing_the_package_imports_nothing_that_only_the_functions_need():
-    heavy = "{'pydantic', 'click', 'logging', 'mlbench.runner', 'mlbench.records.run_record'}"
+    heavy = "{'pydantic', 'click', 'logging', 'mlbench.running.runner', 'mlbench.records.run_record'}"
     script = f"import sys, mlbench; mlbench.run; mlbench.compare; print(sorted(set(sys.modules) & {heavy}))"
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from mlbench import PluginError
 from mlbench.cli import main
 from mlbench.discovery import Plugins, guard, import_notes, plugins
-from mlbench.folders import is_without_plugins
-from mlbench.installed import find_installed
+from mlbench.system.folders import is_without_plugins
+from mlbench.system.installed import find_installed
 
 RIGHT = """
 from mlbench import Backend, Probe, hookimpl
@@ -289,7 +289,7 @@ def test_what_a_plugin_says_of_itself_is_text(install):
 
 
 def test_doctor_names_a_broken_plugin(install, monkeypatch):
-    from mlbench.records import noise
+    from mlbench.records.machine import noise
 
     quiet = noise.Noise(spread=0.01, longest_pause_ns=1)
     monkeypatch.setattr(noise, "measure_noise", lambda: quiet)
@@ -341,7 +341,7 @@ def test_a_damaged_distribution_hides_no_other(install, tmp_path, file, content)
 
 @pytest.mark.parametrize("file", ["METADATA", "direct_url.json"])
 def test_a_plugin_with_damaged_metadata_works(install, tmp_path, file):
-    from mlbench.records.environment import observe_environment
+    from mlbench.records.machine.environment import observe_environment
 
     install("quick", RIGHT)
     (tmp_path / "quick-1.0.dist-info" / file).write_bytes(b"Name: \xff\n")

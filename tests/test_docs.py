@@ -19,8 +19,9 @@ from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import GROUP, Plugins
 from mlbench.errors import MlbenchError
-from mlbench.execution.isolation import FailureKind
-from mlbench.records.environment import Allowance, Environment
+from mlbench.execution.processes.isolation import FailureKind
+from mlbench.planning.requests import RunRequest, settings_of
+from mlbench.records.machine.environment import Allowance, Environment
 from mlbench.records.run_record import (
     AccuracyRecord,
     OutputDifferenceRecord,
@@ -30,10 +31,9 @@ from mlbench.records.run_record import (
     VerdictRecord,
 )
 from mlbench.records.work_record import EnergyRecord, GraphWorkRecord, RooflineRecord, WorkRecord
-from mlbench.requests import RunRequest, settings_of
 from mlbench.rules.tiers import Tier
 from mlbench.rules.verdict import RULES
-from mlbench.tuning import LAYERS
+from mlbench.settings.layers import LAYERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import mlbench
-from mlbench.installed import find_installed
+from mlbench.system.installed import find_installed
 
 ROOT = Path(__file__).parents[1]
 KINDS = {".py", ".md", ".toml", ".template", ".j2", ".html", ".js"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.discovery import Plugins
-from mlbench.tuning import fill_template
+from mlbench.settings.layers import fill_template
 
 nox = pytest.importorskip("nox")
 ROOT = Path(__file__).parents[1]

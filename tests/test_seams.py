@@ -50,7 +50,7 @@ def found_in(source: str, aliases: Collection[str] = ()) -> Iterator[tuple[int, 
 
 
 def all_found() -> list[str]:
-    """Return where they are: ``mlbench/tuning.py:63 plain``."""
+    """Return where they are: ``mlbench/settings/layers.py:63 plain``."""
     texts = {file: file.read_text() for file in SOURCES}
     aliases = set[str]().union(*map(aliases_in, texts.values()))
     return [

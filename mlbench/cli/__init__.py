@@ -17,7 +17,7 @@ from mlbench.cli.output import logging_to_stderr, spare_search_for_garbage
 from mlbench.cli.sections import COMMANDS, SECTIONS
 from mlbench.cli.streams import UNWRITABLE, complain, end_process, is_output_lost, prepare_streams
 from mlbench.errors import MlbenchError, UnavailableError, describe_error, printable
-from mlbench.folders import NO_PLUGINS
+from mlbench.system.folders import NO_PLUGINS
 from mlbench.version import __version__
 
 if TYPE_CHECKING:
@@ -188,8 +188,8 @@ def _take_defaults(context: click.Context) -> None:
     """Give a command that measures the defaults of the machine's settings file."""
     command = context.invoked_subcommand or ""
     if parameters := _WITH_DEFAULTS.get(command):
-        from mlbench.folders import system_settings_file
-        from mlbench.tuning import read_defaults
+        from mlbench.settings.layers import read_defaults
+        from mlbench.system.folders import system_settings_file
 
         found = read_defaults(system_settings_file())
         several = {f"{name}s": (value,) for name, value in found.items()}

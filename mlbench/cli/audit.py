@@ -14,11 +14,11 @@ from mlbench.cli.options import network_options, results_option, word_options
 from mlbench.cli.output import echo_json, echo_wrapped
 
 if TYPE_CHECKING:
-    from mlbench.auditing.audit import Audit
-    from mlbench.auditing.plan import AuditPlan
-    from mlbench.auditing.verdicts import AuditVerdict
     from mlbench.records.job_spec import NetworkSpec
-    from mlbench.tuning import OwnWord
+    from mlbench.settings.layers import OwnWord
+    from mlbench.submission.auditing.audit import Audit
+    from mlbench.submission.auditing.plan import AuditPlan
+    from mlbench.submission.auditing.verdicts import AuditVerdict
 
 _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
 
@@ -60,13 +60,13 @@ def command(
     over a network are answered by the same nodes: name them with --network. Exit status: 0 when
     all tests made now pass, 1 otherwise, 2 for a run that cannot be audited.
     """
-    from mlbench.auditing.audit import audit, judge_stored
-    from mlbench.auditing.nodes import with_nodes
-    from mlbench.auditing.plan import plan_audit
     from mlbench.cli.run_maker import ProgressingMaker
     from mlbench.cluster.demand import NetworkDemand
     from mlbench.discovery import Plugins
     from mlbench.reports.audit import plan_lines
+    from mlbench.submission.auditing.audit import audit, judge_stored
+    from mlbench.submission.auditing.nodes import with_nodes
+    from mlbench.submission.auditing.plan import plan_audit
 
     plugins = Plugins.discover()
     plan = plan_audit(results, run, tests, plugins, variant=variant or "", word=word)

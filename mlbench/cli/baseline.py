@@ -26,10 +26,10 @@ def command() -> None:
 def save(name: str, runs: tuple[str, ...], results: Path) -> None:
     """Store RUNs (runs, folders, tags) as baseline NAME, replacing an older one."""
     from mlbench.comparison.bad_runs import count_bad
-    from mlbench.records.baselines import save_baseline
     from mlbench.records.beside import count_neighboured
-    from mlbench.records.other_work import count_beside
-    from mlbench.records.selection import records_named
+    from mlbench.records.machine.other_work import count_beside
+    from mlbench.records.store.baselines import save_baseline
+    from mlbench.records.store.selection import records_named
 
     records = [record for run in runs for record in records_named(results, run)]
     save_baseline(results, name, records)
@@ -47,7 +47,7 @@ def save(name: str, runs: tuple[str, ...], results: Path) -> None:
 def list_(results: Path) -> None:
     """Print each baseline with its date and number of runs."""
     from mlbench.errors import DataError
-    from mlbench.records.baselines import baseline_names, read_baseline
+    from mlbench.records.store.baselines import baseline_names, read_baseline
 
     for name in baseline_names(results):
         try:
@@ -66,7 +66,7 @@ def show(name: str, results: Path, as_json: bool) -> None:
     """Print the runs of baseline NAME."""
     from rich.console import Console
 
-    from mlbench.records.baselines import read_baseline
+    from mlbench.records.store.baselines import read_baseline
     from mlbench.reports.console import table
     from mlbench.reports.text_table import WIDTH
 
@@ -83,7 +83,7 @@ def show(name: str, results: Path, as_json: bool) -> None:
 @results_option
 def remove(name: str, results: Path) -> None:
     """Delete baseline NAME."""
-    from mlbench.records.baselines import remove_baseline
+    from mlbench.records.store.baselines import remove_baseline
 
     remove_baseline(results, name)
     echo_line(f"{name}: removed")

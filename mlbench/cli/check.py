@@ -18,9 +18,9 @@ from mlbench.cli.completions import offer_checked
 from mlbench.cli.options import Finite, PrecisionName, overrides_option
 from mlbench.cli.output import echo, echo_json, echo_line
 from mlbench.contracts.precision import Precision
-from mlbench.documents import open_to_write
 from mlbench.errors import UsageError
-from mlbench.folders import make_cache_folder
+from mlbench.system.documents import open_to_write
+from mlbench.system.folders import make_cache_folder
 
 if TYPE_CHECKING:
     from mlbench.conformance.isolated import CheckRequest, Finding, KitRequest

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.sides import NewSide
-    from mlbench.tuning import OwnWord
-    from mlbench.turns import MadeAgain
+    from mlbench.running.turns import MadeAgain
+    from mlbench.settings.layers import OwnWord
 
 OFFERED = 5
 """Runs of each side."""
@@ -70,7 +70,7 @@ def command(
     """
     from mlbench.comparison.sessions import without_those_of
     from mlbench.errors import UsageError
-    from mlbench.records.selection import records_named
+    from mlbench.records.store.selection import records_named
 
     if measures:
         if pairs or len(new) > 1:
@@ -130,7 +130,7 @@ class Question:
         """Return which runs are to be made again: those without a verdict, or all that have a speed."""
         from mlbench.discovery import Plugins
         from mlbench.reports.sides import has_no_verdict
-        from mlbench.turns import plan_again
+        from mlbench.running.turns import plan_again
 
         cells = [cell for comparison in comparisons for cell in comparison.cells if cell.speeds]
         keys = dict.fromkeys(cell.key for cell in cells if wants_all or has_no_verdict(cell))
@@ -143,7 +143,7 @@ class Question:
         from mlbench.cli.run_maker import run_and_print
         from mlbench.discovery import Plugins
         from mlbench.errors import UsageError
-        from mlbench.requests import resolve
+        from mlbench.planning.requests import resolve
 
         if not again.requests:
             reason = "; ".join(again.reasons) or "no kind of runs is on all sides"
@@ -180,7 +180,7 @@ def _with_speeds(comparison: Comparison, measured: Comparison) -> Comparison:
 
 def _offer(question: Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]) -> None:
     """Say what is missing for a verdict and which command measures it; on a terminal, ask whether to do it now."""
-    from mlbench.expected_times import KnownTimes
+    from mlbench.planning.expected_times import KnownTimes
     from mlbench.reports.preflight import spell_time
 
     again = question.plan(sides, comparisons)
@@ -236,7 +236,7 @@ def _measure_in_turns(base: Path, new: Path, results: Path) -> tuple[list[RunRec
     """Make the runs of two suites interleaved; return both sides, and the facts in which the files differ."""
     from mlbench.cli.run_maker import run_and_print
     from mlbench.discovery import Plugins
-    from mlbench.run_plan import plan_turns
+    from mlbench.planning.run_plan import plan_turns
 
     plugins = Plugins.discover()
     turns = plan_turns(base, new, plugins, results=results)

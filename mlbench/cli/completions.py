@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlbench.errors import MlbenchError
-from mlbench.folders import results_folder
+from mlbench.system.folders import results_folder
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -69,7 +69,7 @@ def offer_limits(context: click.Context, parameter: click.Parameter, incomplete:
 
 def offer_runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the ids of stored runs, newest first; of one whose random end was typed, the whole id."""
-    from mlbench.records.run_names import has_record, names_in
+    from mlbench.records.store.run_names import has_record, names_in
 
     results = _results(context)
     try:
@@ -82,7 +82,7 @@ def offer_runs(context: click.Context, parameter: click.Parameter, incomplete: s
 
 def offer_baselines(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the names of stored baselines."""
-    from mlbench.records.baselines import baseline_names
+    from mlbench.records.store.baselines import baseline_names
 
     try:
         names = baseline_names(_results(context))
@@ -106,9 +106,9 @@ def _results(context: click.Context) -> Path:
 
 def _keys(context: click.Context) -> Iterator[tuple[str, str]]:
     """Yield each key once, with the first sentence on it."""
-    from mlbench.field_docs import read_field_docs
-    from mlbench.setting_descriptions import first_sentence
-    from mlbench.tuning import fields_of
+    from mlbench.settings.descriptions import first_sentence
+    from mlbench.settings.layers import fields_of
+    from mlbench.system.field_docs import read_field_docs
 
     seen = set()
     for prefix, template in _templates(context):
@@ -120,7 +120,7 @@ def _keys(context: click.Context) -> Iterator[tuple[str, str]]:
 
 
 def _words(context: click.Context, key: str) -> Iterator[str]:
-    from mlbench.setting_descriptions import describe_group
+    from mlbench.settings.descriptions import describe_group
 
     prefixed = [(prefix, template) for prefix, template in _templates(context) if key.startswith(f"{prefix}.")]
     groups = [describe_group(prefix, template, "") for prefix, template in prefixed]
@@ -131,7 +131,7 @@ def _words(context: click.Context, key: str) -> Iterator[str]:
 
 def _templates(context: click.Context) -> Iterator[tuple[str, Any]]:
     """Yield what settings fill: the core's, and what backends and workloads bring, those named where there are such."""
-    from mlbench.tuning import CORE_TEMPLATES
+    from mlbench.settings.layers import CORE_TEMPLATES
 
     yield from CORE_TEMPLATES.items()
     plugins = _plugins()

@@ -102,7 +102,7 @@ def command(
     """
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
-    from mlbench.records.run_names import CURVE_TAG
+    from mlbench.records.store.run_names import CURVE_TAG
     from mlbench.rules.tiers import Tier
     from mlbench.tuner.curve import plan_curve
     from mlbench.tuner.own_limits import settings_of_limits
@@ -172,8 +172,8 @@ def _check_budget(plan: CurvePlan, plugins: Plugins, budget_s: float, *, fresh: 
 
 def _carry_out(plan: CurvePlan, plugins: Plugins, *, budget_s: float, fresh: bool) -> CurveOutcome:
     from mlbench.cli.run_maker import ProgressingMaker
-    from mlbench.records.run_folder import make_results_folder
     from mlbench.records.run_record import RunRecord
+    from mlbench.records.store.run_folder import make_results_folder
     from mlbench.reports.curve import curve_points
     from mlbench.tuner.curve import measure_curve
 

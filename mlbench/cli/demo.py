@@ -11,12 +11,12 @@ import click
 from mlbench.cli.completions import offer_backends
 from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_heading, echo_line, echo_wrapped
-from mlbench.folders import results_folder
+from mlbench.system.folders import results_folder
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
+    from mlbench.planning.requests import ResolvedRequest
     from mlbench.records.run_record import RunRecord
-    from mlbench.requests import ResolvedRequest
 
 WORKLOAD = "resnet50"
 
@@ -36,9 +36,9 @@ def command(backend: str | None, results: Path) -> int:
     """
     from mlbench.cli.doctor import INDENT, describe_machine, describe_noise
     from mlbench.discovery import Plugins
-    from mlbench.records.environment import observe_environment
-    from mlbench.records.noise import measure_noise
-    from mlbench.requests import RunRequest, resolve
+    from mlbench.planning.requests import RunRequest, resolve
+    from mlbench.records.machine.environment import observe_environment
+    from mlbench.records.machine.noise import measure_noise
 
     plugins = Plugins.discover()
     chosen = plugins.backend(backend) if backend else plugins.best_backend()

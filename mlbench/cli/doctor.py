@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.output import echo_line, echo_wrapped
-from mlbench.processor import usable_threads
+from mlbench.system.processor import usable_threads
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
-    from mlbench.records.environment import Environment
-    from mlbench.records.noise import Noise
+    from mlbench.records.machine.environment import Environment
+    from mlbench.records.machine.noise import Noise
 
 INDENT = 12
 """Width of the first column."""
@@ -23,10 +23,10 @@ INDENT = 12
 def command() -> None:
     """Describe the machine, measure its noise for a second, and list what each backend still needs."""
     from mlbench.discovery import Plugins
-    from mlbench.documents import is_file
-    from mlbench.folders import cache_folder, data_folder, results_folder, system_settings_file
-    from mlbench.records.environment import observe_environment
-    from mlbench.records.noise import measure_noise
+    from mlbench.records.machine.environment import observe_environment
+    from mlbench.records.machine.noise import measure_noise
+    from mlbench.system.documents import is_file
+    from mlbench.system.folders import cache_folder, data_folder, results_folder, system_settings_file
 
     environment = observe_environment()
     for line in describe_machine(environment):

@@ -16,7 +16,7 @@ from mlbench.cli.output import echo_line
 def command(file: Path, results: Path) -> None:
     """Write a row per run to FILE, as Parquet or CSV by its extension: .parquet or .csv."""
     from mlbench.errors import UsageError
-    from mlbench.records.query import export
+    from mlbench.records.store.query import export
 
     kind = file.suffix.lstrip(".")
     if kind not in ("parquet", "csv"):

@@ -47,7 +47,7 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
     from mlbench.fetching.lock_file import LockFile
     from mlbench.fetching.own_sources import sources_of
     from mlbench.fetching.plan import check_room, plan_workload
-    from mlbench.folders import data_folder
+    from mlbench.system.folders import data_folder
 
     data, chosen = data_folder(), choose_workloads(workloads, _Plugins.discover())
     sources = {each.name: sources_of(each, data) for each in chosen}

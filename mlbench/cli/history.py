@@ -61,8 +61,8 @@ def command(
 def _hint(results: Path, wanted: dict[str, str]) -> str:
     """Return which name no run has, and the nearest that one has."""
     from mlbench.discovery import nearest
-    from mlbench.records.index import folders_where
-    from mlbench.records.reading import read_runs
+    from mlbench.records.store.index import folders_where
+    from mlbench.records.store.reading import read_runs
 
     records = read_runs(folders_where(results)) if wanted else []
     for name, value in wanted.items():
@@ -74,9 +74,9 @@ def _hint(results: Path, wanted: dict[str, str]) -> str:
 
 def _select_records(results: Path, runs: tuple[str, ...], wanted: dict[str, str]) -> list[RunRecord]:
     """Return the records of the named runs, or of the whole folder, of which only matching ones are read."""
-    from mlbench.records.index import folders_where
-    from mlbench.records.reading import read_runs
-    from mlbench.records.selection import records_named
+    from mlbench.records.store.index import folders_where
+    from mlbench.records.store.reading import read_runs
+    from mlbench.records.store.selection import records_named
 
     if not runs:
         return read_runs(folders_where(results, **wanted))

@@ -19,10 +19,10 @@ from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_LANES, is_tag
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import UsageError, is_unicode
-from mlbench.folders import check_results_folder, network_token_file, results_folder
+from mlbench.system.folders import check_results_folder, network_token_file, results_folder
 
 if TYPE_CHECKING:
-    from mlbench.schedulers.suite_job import Scheduler
+    from mlbench.planning.schedulers.suite_job import Scheduler
 
 
 def _parse_settings(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -91,7 +91,7 @@ class DeviceCount(click.types.StringParamType):
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         """Return the `Devices`; raises as click's own types do."""
-        from mlbench.schedulers.suite_job import Devices
+        from mlbench.planning.schedulers.suite_job import Devices
 
         if not (found := re.fullmatch(r"(?:([\w./:-]+)=)?(\d{1,4})", value, re.ASCII)):
             self.fail(f"{value!r} is not N or KIND=N.", parameter, context)
@@ -243,7 +243,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     @functools.wraps(function)
     def with_job(scheduler: Scheduler | None, **given: Any) -> Any:
-        from mlbench.schedulers.suite_job import JobDemand
+        from mlbench.planning.schedulers.suite_job import JobDemand
 
         own = {name: given.pop(name) for name in ("cpus", "memory", "devices", "image", "claim")}
         for name, value in own.items():
@@ -321,7 +321,7 @@ def word_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @_settings_option("Take this setting from RUN; repeatable.")
     @functools.wraps(function)
     def with_word(trusts: bool, overrides: dict[str, str], **others: Any) -> Any:
-        from mlbench.tuning import OwnWord
+        from mlbench.settings.layers import OwnWord
 
         return function(word=OwnWord(trusts=trusts, overrides=overrides), **others)
 
@@ -380,7 +380,7 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
         newest: int | None,
         **others: Any,
     ) -> Any:
-        from mlbench.records.selection import Filter
+        from mlbench.records.store.selection import Filter
 
         wanted = Filter(workload=workload, backend=backend, scenario=scenario, tier=tier, newest=newest)
         return function(wanted=wanted, **others)

@@ -81,7 +81,7 @@ def check(backend: str, badge_file: Path | None, kit: KitOptions) -> int:
     from mlbench.discovery import Plugins
     from mlbench.discovery.guard import call_plugin
     from mlbench.errors import UsageError
-    from mlbench.records.whole_file import write_whole
+    from mlbench.records.store.whole_file import write_whole
     from mlbench.reports.badge import badge
 
     if kit.write_model:

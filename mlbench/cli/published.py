@@ -46,8 +46,8 @@ def command(
 
     from mlbench.errors import UsageError
     from mlbench.records.published import CLAIMS, NVIDIA_TABLES, place_of, select_published, table
-    from mlbench.records.run_folder import find_run
     from mlbench.records.run_record import read
+    from mlbench.records.store.run_folder import find_run
     from mlbench.reports.published import PUBLISHED_WIDTH, build_published_table, place_lines, rows_table
 
     if variant and not place:

@@ -22,7 +22,7 @@ def command(sql: str, results: Path, as_json: bool, as_csv: bool) -> None:
     Tables: runs, accuracy and latency of the results folder; published, nvidia_tables and claims of MLPerf v4.1, which
     need no run.
     """
-    from mlbench.records.query import ask
+    from mlbench.records.store.query import ask
     from mlbench.reports.answer import answer_csv, answer_json, answer_table
 
     answer = ask(results, sql)

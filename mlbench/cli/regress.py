@@ -17,11 +17,11 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Cell, Comparison
     from mlbench.comparison.speeds import Sides
-    from mlbench.records.baselines import Baseline
+    from mlbench.planning.requests import RunRequest
     from mlbench.records.run_record import RunRecord
-    from mlbench.requests import RunRequest
-    from mlbench.tuning import OwnWord
-    from mlbench.turns import Command
+    from mlbench.records.store.baselines import Baseline
+    from mlbench.running.turns import Command
+    from mlbench.settings.layers import OwnWord
 
 SUSPECTED = 3
 """Exit status: slower, but so much else changed too that the machine may be the cause."""
@@ -87,9 +87,9 @@ def command(
     """
     from mlbench.comparison.sessions import newest_session
     from mlbench.comparison.with_history import compare_with_history
-    from mlbench.records.baselines import read_baseline
-    from mlbench.records.selection import records_named
-    from mlbench.turns import Command
+    from mlbench.records.store.baselines import read_baseline
+    from mlbench.records.store.selection import records_named
+    from mlbench.running.turns import Command
 
     other_mlbench = Command(other) if other else None
     stored = read_baseline(results, baseline)
@@ -132,7 +132,7 @@ class _Measuring:
     def requests(self, base: RunRecord, new: RunRecord) -> tuple[RunRequest, RunRequest]:
         """Return what measures both runs again."""
         from mlbench.discovery import Plugins
-        from mlbench.turns import request_by_word, tags_of_turns
+        from mlbench.running.turns import request_by_word, tags_of_turns
 
         sides = zip((base, new), tags_of_turns(self.command.text, base, new), strict=True)
         plugins = Plugins.discover()
@@ -176,10 +176,10 @@ def _confirm(
 
 def _announce(cells: Sequence[Cell], how: _Measuring, sides: Sequence[tuple[RunRequest, RunRequest]]) -> None:
     """Say what is measured again, why, and how long all of it takes."""
-    from mlbench.expected_times import KnownTimes, newest_runs
+    from mlbench.planning.expected_times import KnownTimes, newest_runs
     from mlbench.reports.preflight import spell_time
     from mlbench.reports.units import plural
-    from mlbench.turns import stored_pairs
+    from mlbench.running.turns import stored_pairs
 
     if not cells:
         echo_line("--confirm: nothing to measure again: each speed has a verdict, and none is slower.", to_stderr=True)
@@ -231,9 +231,9 @@ def _measure(base: RunRequest, new: RunRequest, how: _Measuring) -> Sides:
     from mlbench.cli.run_maker import run_and_print
     from mlbench.discovery import Plugins
     from mlbench.errors import StorageError
+    from mlbench.planning.requests import resolve
     from mlbench.reports.console import one_line
-    from mlbench.requests import resolve
-    from mlbench.turns import Maker, measure_in_turns
+    from mlbench.running.turns import Maker, measure_in_turns
 
     plugins = Plugins.discover()
     resolved = resolve(new, plugins)
@@ -261,7 +261,7 @@ def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecor
     """Return the newest session of the named runs without the baseline's, or of all runs made since the baseline."""
     from mlbench.comparison.sessions import newest_session, without_those_of
     from mlbench.errors import UsageError
-    from mlbench.records.selection import load_records, records_named
+    from mlbench.records.store.selection import load_records, records_named
 
     if new is not None:
         return newest_session(without_those_of(baseline.records, records_named(results, new)))
@@ -283,7 +283,7 @@ def _refuse_the_baselines_own(records: Sequence[RunRecord], baseline: Baseline) 
 
 def _show(comparison: Comparison, baseline: str, *, junit: Path | None, markdown: Path | None, as_json: bool) -> None:
     """Write the requested files, then print."""
-    from mlbench.records.whole_file import write_whole
+    from mlbench.records.store.whole_file import write_whole
     from mlbench.reports.comparison import (
         comparison_json,
         comparison_junit,

@@ -16,9 +16,9 @@ from mlbench.cli.output import echo_json, echo_wrapped
 
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
+    from mlbench.planning.replay import ReplayPlan
     from mlbench.records.run_record import RunRecord
-    from mlbench.replay import ReplayPlan
-    from mlbench.tuning import OwnWord
+    from mlbench.settings.layers import OwnWord
 
 
 @click.command("replay")
@@ -39,7 +39,7 @@ def command(run: str, results: Path, word: OwnWord, as_json: bool) -> int:
     from mlbench.comparison.scores import ACCURACY_MARGIN
     from mlbench.comparison.verdicts import MARGIN
     from mlbench.discovery import Plugins
-    from mlbench.replay import plan_replay
+    from mlbench.planning.replay import plan_replay
     from mlbench.reports.replay import plan_lines
 
     plugins = Plugins.discover()

@@ -13,7 +13,7 @@ from mlbench.cli.output import echo, echo_line
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
-    from mlbench.records.selection import Filter
+    from mlbench.records.store.selection import Filter
     from mlbench.reports.summary import Summary
 
 
@@ -62,8 +62,8 @@ def command(
     from mlbench.comparison.cost import compute_cost
     from mlbench.comparison.history import histories_of
     from mlbench.errors import UsageError
-    from mlbench.records.selection import runs_like
-    from mlbench.records.whole_file import write_whole
+    from mlbench.records.store.selection import runs_like
+    from mlbench.records.store.whole_file import write_whole
     from mlbench.reports.html.page import html_page
     from mlbench.reports.summary import Content, summarise
     from mlbench.reports.summary_markdown import summary_markdown
@@ -113,7 +113,7 @@ def _select_sides(
     results: Path, runs: tuple[str, ...], sides: tuple[str, str] | None, wanted: Filter
 ) -> dict[str, list[RunRecord]]:
     """Return the filtered records of each side of a comparison, or of all that was named, under one empty name."""
-    from mlbench.records.selection import select_records
+    from mlbench.records.store.selection import select_records
 
     if sides:
         return {

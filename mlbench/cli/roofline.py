@@ -20,7 +20,7 @@ def command(again: bool, as_json: bool) -> None:
 
     Later runs report their percentage of it.
     """
-    from mlbench.records.environment import observe_environment
+    from mlbench.records.machine.environment import observe_environment
     from mlbench.roofline.ceilings import ceilings_file, load_ceilings, measure_ceilings
 
     environment = observe_environment()

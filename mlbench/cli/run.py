@@ -34,11 +34,11 @@ from mlbench.contracts.scenario import MOST_REPEATS
 if TYPE_CHECKING:
     from mlbench.cluster.demand import NetworkDemand
     from mlbench.discovery import Plugins
+    from mlbench.planning.run_plan import RunPlan
+    from mlbench.planning.schedulers.suite_job import JobDemand
     from mlbench.records.job_spec import NetworkSpec
     from mlbench.records.run_record import RunRecord
     from mlbench.rules.entry_demand import EntryDemand
-    from mlbench.run_plan import RunPlan
-    from mlbench.schedulers.suite_job import JobDemand
 
 _OF_A_SUITE = (
     *("suite", "fresh", "overrides", "results", "parallel", "as_json", "is_quiet"),
@@ -129,8 +129,8 @@ def command(
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
+    from mlbench.planning.run_plan import plan_runs, plan_suite
     from mlbench.rules.tiers import Tier
-    from mlbench.run_plan import plan_runs, plan_suite
 
     plugins = Plugins.discover()
     if suite:
@@ -199,9 +199,9 @@ def _refuse_besides_a_suite(context: click.Context) -> None:
 def _print_job(demand: JobDemand, suite: Path | None, plugins: Plugins, **how: Any) -> int:
     """Print a job that makes the runs of a suite."""
     from mlbench.errors import UsageError
-    from mlbench.schedulers.kubernetes import kubernetes_manifest
-    from mlbench.schedulers.slurm import slurm_script
-    from mlbench.schedulers.suite_job import plan_job
+    from mlbench.planning.schedulers.kubernetes import kubernetes_manifest
+    from mlbench.planning.schedulers.slurm import slurm_script
+    from mlbench.planning.schedulers.suite_job import plan_job
 
     if not suite:
         raise UsageError("--print is given without --suite.", hint="A job makes the runs of a suite file.")
@@ -265,7 +265,7 @@ def _print(records: Sequence[RunRecord], results: Path) -> None:
 def _print_backends(records: Sequence[RunRecord], results: Path) -> None:
     """Say how backends stand to each other, where several ran the same."""
     from mlbench.comparison.backends import compare_backends
-    from mlbench.records.selection import runs_like
+    from mlbench.records.store.selection import runs_like
     from mlbench.reports.sides import backend_lines
 
     if len({record.backend for record in records}) > 1:
@@ -277,8 +277,8 @@ def _print_backends(records: Sequence[RunRecord], results: Path) -> None:
 def _print_faster_backends(records: Sequence[RunRecord], results: Path) -> None:
     """Say where an earlier run on another backend was faster than the one that was chosen because none was named."""
     from mlbench.comparison.backends import faster_backends
-    from mlbench.records.index import folders_where
-    from mlbench.records.reading import read_runs
+    from mlbench.records.store.index import folders_where
+    from mlbench.records.store.reading import read_runs
     from mlbench.reports.units import quantity, three_digits
 
     for workload in dict.fromkeys(record.workload for record in records):

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from mlbench.cli.progress import FollowedRun, Progress
     from mlbench.discovery import Plugins
     from mlbench.execution.lanes import Lane
-    from mlbench.expected_times import KnownTimes
-    from mlbench.lane_log import LanePlace
+    from mlbench.planning.expected_times import KnownTimes
+    from mlbench.planning.requests import ResolvedRequest
+    from mlbench.planning.run_plan import RunPlan
+    from mlbench.planning.suite import SharedRuns
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
-    from mlbench.requests import ResolvedRequest
-    from mlbench.run_plan import RunPlan
-    from mlbench.suite import SharedRuns
+    from mlbench.running.lane_log import LanePlace
 
 _SHOWS_ERRORS = ("load", "compile")
 """A run's first stages: whatever is wrong with the request is found there, and no run is made then."""
@@ -41,7 +41,7 @@ class ProgressingMaker:
         from mlbench.cli.progress import Progress
         from mlbench.records.expected_cost import Basis, ExpectedTime
         from mlbench.reports.progress import RunPlace, RunProgress
-        from mlbench.runner import run_benchmark
+        from mlbench.running.runner import run_benchmark
 
         now_s = time.monotonic()
         this = ExpectedTime(seconds=seconds, basis=Basis.NOTHING)
@@ -69,11 +69,11 @@ def run_and_print(
     only the faults of runs are printed.
     """
     from mlbench.cli.progress import Progress
-    from mlbench.expected_times import KnownTimes, cost_of, newest_runs
-    from mlbench.parallel_runs import run_on_lanes
-    from mlbench.records.run_folder import make_results_folder
+    from mlbench.planning.expected_times import KnownTimes, cost_of, newest_runs
+    from mlbench.planning.suite import run_all
+    from mlbench.records.store.run_folder import make_results_folder
     from mlbench.reports.preflight import preflight
-    from mlbench.suite import run_all
+    from mlbench.running.parallel_runs import run_on_lanes
 
     if requests:  # a folder that cannot be made is refused before anything is printed
         make_results_folder(requests[0].results)
@@ -138,7 +138,7 @@ class _Runs:
         """
         from mlbench.cli.progress import ALONE
         from mlbench.reports.console import one_line, problems
-        from mlbench.runner import UnstoredRunError, run_benchmark
+        from mlbench.running.runner import UnstoredRunError, run_benchmark
 
         try:
             with self.shown.follow(self._progress(request, number), place.lane.number if place else ALONE) as progress:

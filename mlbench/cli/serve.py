@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlbench.cluster.addresses import Address
     from mlbench.discovery import Plugins
     from mlbench.records.node_record import NodeRecord
-    from mlbench.tuning import Settings
+    from mlbench.settings.layers import Settings
 
 _BUILDER = "mlbench.measurement.running_engine:part_of_run"
 _NAME_CHARACTERS = 8
@@ -99,8 +99,8 @@ def command(
     from mlbench.cluster.node import Listening, serve_node
     from mlbench.cluster.session import NodeConfig
     from mlbench.discovery import Plugins
-    from mlbench.preload import modules_to_preload
-    from mlbench.tuning import CORE_TEMPLATES, guards_of
+    from mlbench.execution.preload import modules_to_preload
+    from mlbench.settings.layers import CORE_TEMPLATES, guards_of
 
     address, plugins = Address.parse(listen), Plugins.discover()
     chosen = plugins.backend(backend).name if backend else plugins.best_backend().name
@@ -137,7 +137,7 @@ def _settings_of(served: dict[str, str], overrides: dict[str, str], plugins: Plu
         MlbenchError: a setting is unknown or of the wrong type, or the backend cannot run here.
     """
     from mlbench.contracts.workload import Profile, Weights
-    from mlbench.requests import RunRequest, resolve
+    from mlbench.planning.requests import RunRequest, resolve
 
     probe = plugins.probe(served["backend"])
     if not probe.is_available:
@@ -168,9 +168,9 @@ def _settings_of(served: dict[str, str], overrides: dict[str, str], plugins: Plu
 def _facts_of(served: dict[str, str], name: str, own: dict[str, Any], plugins: Plugins) -> NodeRecord:
     from pydantic import ValidationError
 
-    from mlbench.documents import first_problem
-    from mlbench.records.environment import observe_environment
+    from mlbench.records.machine.environment import observe_environment
     from mlbench.records.node_record import NodeRecord
+    from mlbench.system.documents import first_problem
     from mlbench.version import __version__
 
     probe = plugins.probe(served["backend"])

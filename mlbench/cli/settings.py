@@ -15,8 +15,8 @@ from mlbench.cli.output import echo, echo_heading, echo_json, echo_line, echo_wr
 from mlbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mlbench.setting_descriptions import SettingGroup
-    from mlbench.tuning import Setting
+    from mlbench.settings.descriptions import SettingGroup
+    from mlbench.settings.layers import Setting
 
 INDENT = 4
 
@@ -56,9 +56,9 @@ def command(
     """
     from mlbench.contracts.workload import Profile
     from mlbench.discovery import Plugins
-    from mlbench.requests import RunRequest, settings_of
+    from mlbench.planning.requests import RunRequest, settings_of
     from mlbench.rules.tiers import Tier
-    from mlbench.setting_descriptions import describe_all
+    from mlbench.settings.descriptions import describe_all
 
     plugins = Plugins.discover()
     settings: Mapping[str, Setting] = {}
@@ -111,7 +111,7 @@ def _print_page(groups: Sequence[SettingGroup]) -> None:
 
 def _json_of(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> Any:
     """Return what is known of each setting of a run, by key; without a run, the groups."""
-    from mlbench.tuning import Settings
+    from mlbench.settings.layers import Settings
 
     if not settings:
         return [dataclasses.asdict(group) for group in groups]
@@ -125,7 +125,7 @@ def _json_of(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) ->
 
 def _list(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> None:
     from mlbench.reports.settings import description_line
-    from mlbench.setting_descriptions import format_value
+    from mlbench.settings.descriptions import format_value
 
     width = max(len(setting.key) for group in groups for setting in group.settings)
     for group in groups:
@@ -159,7 +159,7 @@ def _explain(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) ->
 
 def _layers(setting: Setting | None) -> Iterator[tuple[str, str]]:
     """Yield the value of a run with its layer, then those that it replaced."""
-    from mlbench.setting_descriptions import format_value
+    from mlbench.settings.descriptions import format_value
 
     name = "now"
     while setting:
@@ -169,6 +169,6 @@ def _layers(setting: Setting | None) -> Iterator[tuple[str, str]]:
 
 
 def _system_file() -> str:
-    from mlbench.folders import system_settings_file
+    from mlbench.system.folders import system_settings_file
 
     return str(system_settings_file())

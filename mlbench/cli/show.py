@@ -14,7 +14,7 @@ from mlbench.cli.output import echo_json, echo_wrapped
 from mlbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mlbench.records.selection import Filter
+    from mlbench.records.store.selection import Filter
 
 _HANGING = 2
 """How much further in a line goes on."""
@@ -32,7 +32,7 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool)
 
     With --json one run is an object, several are an array.
     """
-    from mlbench.records.selection import select_records
+    from mlbench.records.store.selection import select_records
 
     if not runs:
         raise UsageError("no run is named.", hint=_newest(results))
@@ -50,7 +50,7 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool)
 
 def _newest(results: Path) -> str:
     """Return how to show the newest run."""
-    from mlbench.records.run_names import names_in
+    from mlbench.records.store.run_names import names_in
 
     if not (names := names_in(results)):
         return f"There is none in {results} yet."

@@ -21,8 +21,8 @@ def command(folder: Path, title: str, margin: float, results: Path) -> None:
     It has a page per workload (newest results, backends compared, each number over time with its changes of level) and
     one per newest run. DIR is new, empty, or an older site, which is replaced as a whole.
     """
-    from mlbench.records.stored_runs import open_stored_runs
-    from mlbench.records.whole_folder import check_place, write_site
+    from mlbench.records.store.stored_runs import open_stored_runs
+    from mlbench.records.store.whole_folder import check_place, write_site
     from mlbench.reports.html.rendering import check_installed
     from mlbench.reports.site.pages import site_pages
     from mlbench.reports.units import plural, size

@@ -16,10 +16,10 @@ from mlbench.rules.official import Category
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
+    from mlbench.settings.layers import OwnWord
     from mlbench.submission.building.build import BuiltTree
     from mlbench.submission.building.entries import BuiltEntry
     from mlbench.submission.building.stored import StoredRun
-    from mlbench.tuning import OwnWord
 
 
 @click.command("build")
@@ -95,7 +95,7 @@ def command(
 
 def stored_runs(results: Path, names: Sequence[str], plugins: Plugins) -> Iterator[StoredRun]:
     """Yield the named runs, none: all of the results folder, with their logs, tests and sources."""
-    from mlbench.records.selection import Filter, select_records
+    from mlbench.records.store.selection import Filter, select_records
     from mlbench.submission.building.stored import StoredRun
 
     for record in select_records(results, names, Filter()):
@@ -107,8 +107,8 @@ def stored_runs(results: Path, names: Sequence[str], plugins: Plugins) -> Iterat
 
 def _folder_of(record: RunRecord, results: Path, names: Sequence[str]) -> Path:
     """Return the run folder of a record; where there is none, as for a baseline's, one that is missing."""
-    from mlbench.records.run_folder import find_run
-    from mlbench.records.run_names import has_record
+    from mlbench.records.store.run_folder import find_run
+    from mlbench.records.store.run_names import has_record
 
     named = [place for name in names for place in (Path(name), Path(name) / record.run_id)]
     places = [place for place in named if os.path.basename(os.path.realpath(place)) == record.run_id]
@@ -120,9 +120,9 @@ def _folder_of(record: RunRecord, results: Path, names: Sequence[str]) -> Path:
 
 def _tests_of(record: RunRecord, folder: Path) -> Mapping[str, Path]:
     """Return the folder of the newest repeat of each compliance test."""
-    from mlbench.auditing.plan import AUDITS
-    from mlbench.records.run_folder import runs_in
     from mlbench.records.run_record import read
+    from mlbench.records.store.run_folder import runs_in
+    from mlbench.submission.auditing.plan import AUDITS
 
     found = {}
     for run in runs_in(folder.parent / AUDITS / record.run_id):
@@ -153,7 +153,7 @@ def _check_logs(run: StoredRun, plugins: Plugins, word: OwnWord) -> None:
     """Raise `UsageError` where a run is not what its logs say."""
     from mlbench.errors import UsageError
     from mlbench.measurement.verification import verify
-    from mlbench.repeats import check_scoring
+    from mlbench.planning.repeats import check_scoring
 
     check_scoring(run.record, plugins, word)
     if found := verify(run.record, run.folder, plugins).differences:
@@ -164,10 +164,10 @@ def _check_logs(run: StoredRun, plugins: Plugins, word: OwnWord) -> None:
 
 def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
     """Raise `UsageError` where a compliance test that goes into the tree fails by its logs, whatever its files say."""
-    from mlbench.auditing.audit import judge_stored
-    from mlbench.auditing.files import edited_files
-    from mlbench.auditing.plan import AUDITS, AuditPlan
     from mlbench.errors import UsageError
+    from mlbench.submission.auditing.audit import judge_stored
+    from mlbench.submission.auditing.files import edited_files
+    from mlbench.submission.auditing.plan import AUDITS, AuditPlan
 
     run = entry.run
     place = run.folder.parent / AUDITS / run.record.run_id

@@ -15,9 +15,9 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
 from mlbench.rules.official import Category
 
 if TYPE_CHECKING:
+    from mlbench.planning.requests import RunRequest
     from mlbench.records.expected_cost import ExpectedTime
     from mlbench.records.run_record import RunRecord
-    from mlbench.requests import RunRequest
     from mlbench.submission.planning import PlannedEntry
 
 
@@ -63,7 +63,7 @@ def command(
     runs of the kind, or the least that the rules allow. Exit status: 0 when no run is missing, 1 otherwise.
     """
     from mlbench.discovery import Plugins
-    from mlbench.records.environment import observe_environment
+    from mlbench.records.machine.environment import observe_environment
     from mlbench.rules.entry_demand import Division
     from mlbench.submission.planning import missing_runs, plan_entry, required_entries
 
@@ -103,7 +103,7 @@ def _check_network(categories: Sequence[str], output: Path | None) -> None:
 
 def _records(results: Path, names: Sequence[str]) -> list[RunRecord]:
     from mlbench.errors import UsageError
-    from mlbench.records.selection import Filter, select_records
+    from mlbench.records.store.selection import Filter, select_records
 
     try:
         return select_records(results, names, Filter())
@@ -115,7 +115,7 @@ def _records(results: Path, names: Sequence[str]) -> list[RunRecord]:
 
 def _request(workload: str, scenario: str, backend: str, results: Path) -> RunRequest:
     from mlbench.contracts.workload import Profile
-    from mlbench.requests import RunRequest
+    from mlbench.planning.requests import RunRequest
     from mlbench.rules.tiers import Tier
 
     return RunRequest(
@@ -124,7 +124,7 @@ def _request(workload: str, scenario: str, backend: str, results: Path) -> RunRe
 
 
 def _times(requests: Sequence[RunRequest], results: Path) -> list[ExpectedTime]:
-    from mlbench.expected_times import KnownTimes, newest_runs
+    from mlbench.planning.expected_times import KnownTimes, newest_runs
 
     known = KnownTimes(record for _, record in newest_runs(results))
     return [known.expect(each) for each in requests]
@@ -191,7 +191,7 @@ def _json(plan: Sequence[PlannedEntry], requests: Sequence[RunRequest], times: S
 
 
 def _write_suite(file: Path, requests: Sequence[RunRequest]) -> None:
-    from mlbench.records.whole_file import write_whole
+    from mlbench.records.store.whole_file import write_whole
 
     lines = ["# What a submission lacks, by mlbench submit plan", 'name = "submission"']
     for each in requests:

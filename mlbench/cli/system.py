@@ -35,9 +35,9 @@ def describe(own: tuple[Path, ...], network: bool, output: Path | None) -> int:
     object whose fields replace those found; give it again and again, and keep it. The framework lists what is
     installed: name what your results use. Exit status: 0 when nothing is left to fill, 1 otherwise.
     """
-    from mlbench.records.environment import observe_environment
-    from mlbench.records.host_hardware import observe_host_hardware
-    from mlbench.records.whole_file import write_whole
+    from mlbench.records.machine.environment import observe_environment
+    from mlbench.records.machine.host_hardware import observe_host_hardware
+    from mlbench.records.store.whole_file import write_whole
     from mlbench.submission.system_description import describe_network, describe_system, empty_fields
 
     environment, hardware = observe_environment(), observe_host_hardware()
@@ -66,9 +66,9 @@ def _read_own(file: Path) -> Mapping[str, str | int]:
         DataError: it cannot be read.
         UsageError: a field is of a kind that the official checker crashes over.
     """
-    from mlbench.documents import read_json_object
     from mlbench.errors import UsageError
     from mlbench.submission.system_fields import TEXT_FIELDS
+    from mlbench.system.documents import read_json_object
 
     fields = read_json_object(file, what="description of a system")
     for name, value in fields.items():

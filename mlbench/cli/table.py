@@ -14,7 +14,7 @@ from mlbench.cli.options import filter_options, results_option
 from mlbench.cli.output import echo, terminal_width
 
 if TYPE_CHECKING:
-    from mlbench.records.selection import Filter
+    from mlbench.records.store.selection import Filter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, markdown: bool
     """Print RUNs (runs, folders, baselines, tags), or all runs of the results folder, as a table."""
     from rich.console import Console
 
-    from mlbench.records.selection import Filter, select_records
+    from mlbench.records.store.selection import Filter, select_records
     from mlbench.reports.console import table
     from mlbench.reports.matrix import matrix
     from mlbench.reports.text_table import WIDTH

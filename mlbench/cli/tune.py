@@ -26,8 +26,8 @@ from mlbench.contracts.precision import Precision
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
-    from mlbench.search.rate_search import Observation
     from mlbench.tuner.find_rate import TuneOutcome
+    from mlbench.tuner.search.rate_search import Observation
     from mlbench.tuner.tune_plan import TunePlan
 
 
@@ -108,8 +108,8 @@ def command(
     """
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
-    from mlbench.folders import tuned_settings_file
     from mlbench.rules.tiers import Tier
+    from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.own_limits import settings_of_limits
     from mlbench.tuner.settings_plan import plan_settings, searches_settings
     from mlbench.tuner.tune_plan import TuneRequest, plan_tune
@@ -185,7 +185,7 @@ def _check_budget(plan: TunePlan, plugins: Plugins, budget_s: float, *, fresh: b
 
 def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool) -> TuneOutcome:
     from mlbench.cli.run_maker import ProgressingMaker
-    from mlbench.records.run_folder import make_results_folder
+    from mlbench.records.store.run_folder import make_results_folder
     from mlbench.reports.tune import trial_line
     from mlbench.tuner.find_rate import find_rate
 
@@ -198,7 +198,7 @@ def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool
 
 def _save(plan: TunePlan, outcome: TuneOutcome) -> Path:
     """Keep the rate and the settings that it was found with, and return the file."""
-    from mlbench.folders import tuned_settings_file
+    from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.tune_plan import SEARCHED
     from mlbench.tuner.tuned_settings import save_entry
 
@@ -248,7 +248,7 @@ def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json:
 
 def _higher(outcome: TuneOutcome, results: Path) -> RunRecord | None:
     """Return the stored run that was valid at the highest rate above the one that was found."""
-    from mlbench.records.selection import runs_like
+    from mlbench.records.store.selection import runs_like
     from mlbench.tuner.higher_run import highest_run_above
 
     if not outcome.records:

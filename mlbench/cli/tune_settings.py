@@ -34,10 +34,10 @@ def tune_settings(
     """Carry out a search, print what it found, and return the exit status."""
     from mlbench.cli.run_maker import ProgressingMaker
     from mlbench.errors import UsageError
-    from mlbench.folders import tuned_settings_file
-    from mlbench.records.run_folder import make_results_folder
+    from mlbench.records.store.run_folder import make_results_folder
     from mlbench.reports.tune_settings import settings_text, settings_trial_line
     from mlbench.reports.units import rough_time
+    from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.find_settings import find_settings
     from mlbench.tuner.tuned_settings import check_place
 
@@ -71,7 +71,7 @@ def _name(plan: SettingsPlan) -> str:
 
 def _save(plan: SettingsPlan, outcome: SettingsOutcome) -> Path | None:
     """Keep the settings, and return the file; None where today's are the best and nothing was kept before."""
-    from mlbench.folders import tuned_settings_file
+    from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.settings_plan import values_to_save
     from mlbench.tuner.tuned_settings import save_entry
 

@@ -12,7 +12,7 @@ from mlbench.cli.options import results_option, word_options
 from mlbench.cli.output import echo_line
 
 if TYPE_CHECKING:
-    from mlbench.tuning import OwnWord
+    from mlbench.settings.layers import OwnWord
 
 
 @click.command("verify")
@@ -27,9 +27,9 @@ def command(run: str, results: Path, word: OwnWord) -> int:
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
     from mlbench.measurement.verification import verify
-    from mlbench.records.run_folder import find_run
+    from mlbench.planning.repeats import check_scoring
     from mlbench.records.run_record import FORMAT, read
-    from mlbench.repeats import check_scoring
+    from mlbench.records.store.run_folder import find_run
     from mlbench.version import __version__
 
     folder = find_run(results, run).resolve()

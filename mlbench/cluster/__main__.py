@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.execution.started_process import take_socket
+from mlbench.execution.processes.started_process import take_socket
 
 if TYPE_CHECKING:
     from mlbench.cluster.acceptor import Acceptor
@@ -28,7 +28,7 @@ def main() -> int:
     from mlbench.cluster.acceptor import Acceptor
     from mlbench.cluster.session import NodeConfig, Session
     from mlbench.cluster.tls import server_context
-    from mlbench.preload import preload
+    from mlbench.execution.preload import preload
 
     said = json.load(sys.stdin)
     config = NodeConfig.model_validate(said["config"])

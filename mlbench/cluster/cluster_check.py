@@ -7,7 +7,7 @@ from mlbench.cluster.ray_process import AUTO, LOCAL
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.scenario import Scenario
 from mlbench.errors import UnavailableError, UsageError
-from mlbench.installed import version_of
+from mlbench.system.installed import version_of
 
 
 def check_cluster(plan: EnginePlan, scenario: Scenario, *, has_network: bool) -> None:

@@ -19,11 +19,11 @@ from mlbench.cluster.addresses import Address, read_token
 from mlbench.cluster.handshake import HANDSHAKE_S, ClosedError, NotOurProtocolError, RefusedError, greet_node
 from mlbench.cluster.link import Link, OnEnd, OnMessage
 from mlbench.cluster.tls import client_context
-from mlbench.documents import first_problem
 from mlbench.errors import UsageError
 from mlbench.execution.instances.messages import Message
 from mlbench.records.job_spec import NetworkSpec
 from mlbench.records.node_record import NodeRecord
+from mlbench.system.documents import first_problem
 
 CONNECTS_WITHIN_S = 10.0
 _ANSWERS_WITHIN_S = 10.0

@@ -22,14 +22,14 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics, InstanceStatistics
-from mlbench.engine_statistics import statistics_from_json
 from mlbench.errors import UsageError
 from mlbench.execution.instances.dispatcher import Dispatcher
 from mlbench.execution.instances.messages import Message
 from mlbench.execution.instances.statistics import add_calls, add_statistics
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.node_record import ReachedNodeRecord
-from mlbench.runtime_facts import merge_runtimes, runtime_from_json
+from mlbench.wire.engine_statistics import statistics_from_json
+from mlbench.wire.runtime_facts import merge_runtimes, runtime_from_json
 
 logger = logging.getLogger(__name__)
 

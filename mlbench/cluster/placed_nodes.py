@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlbench.errors import UsageError
-from mlbench.execution.failures import error_from_wire, report_from_values
 from mlbench.execution.instances.messages import Line
-from mlbench.execution.side_process import SideProcess
+from mlbench.execution.processes.failures import error_from_wire, report_from_values
+from mlbench.execution.processes.side_process import SideProcess
 
 _ENDS_WITHIN_S = 10.0
 

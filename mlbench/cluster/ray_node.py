@@ -14,8 +14,8 @@ from mlbench.cluster.addresses import Address
 from mlbench.cluster.node import Listening, serve_node
 from mlbench.cluster.session import NodeConfig
 from mlbench.errors import describe_error
-from mlbench.execution.failures import ErrorReport, error_to_wire
-from mlbench.execution.supervisor import die_with_parent
+from mlbench.execution.processes.failures import ErrorReport, error_to_wire
+from mlbench.execution.processes.supervisor import die_with_parent
 from mlbench.records.node_record import NodeRecord
 
 _MOST_OPEN = 1 << 20

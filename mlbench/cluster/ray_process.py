@@ -26,9 +26,9 @@ from typing import Any
 
 from mlbench.cluster.addresses import Address
 from mlbench.errors import UsageError, describe_error, one_line
-from mlbench.execution.failures import ProcessEndedError, error_from_wire, error_to_wire
 from mlbench.execution.instances.messages import Line
-from mlbench.execution.started_process import take_socket
+from mlbench.execution.processes.failures import ProcessEndedError, error_from_wire, error_to_wire
+from mlbench.execution.processes.started_process import take_socket
 
 AUTO, LOCAL = "auto", "local"
 

@@ -16,9 +16,9 @@ from mlbench.cluster.link import Link, OnEnd, OnMessage
 from mlbench.cluster.sample_form import samples_to_wire
 from mlbench.contracts.engine import Capacity, Samples
 from mlbench.errors import UsageError
-from mlbench.execution.failures import FailureKind, ProcessEndedError, error_from_wire, report_from_values
 from mlbench.execution.instances.dispatcher import Consumer
 from mlbench.execution.instances.messages import Message, numbers
+from mlbench.execution.processes.failures import FailureKind, ProcessEndedError, error_from_wire, report_from_values
 from mlbench.records.node_record import NodeRecord
 
 _UNTRIED = Capacity(batch=1, in_flight=8)

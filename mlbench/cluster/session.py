@@ -48,13 +48,13 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.errors import UsageError
 from mlbench.execution.engine_choice import contain_refusals, engine_of
-from mlbench.execution.failures import error_to_wire
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.messages import Message, NoMessageError
 from mlbench.execution.instances.serving import LineReply, Part, answer_about, submit_to, warm_up_engine
+from mlbench.execution.processes.failures import error_to_wire
 from mlbench.records.node_record import NodeRecord
 from mlbench.records.stored import Stored
-from mlbench.tuning import GuardedSetting, refuse_foreign
+from mlbench.settings.layers import GuardedSetting, refuse_foreign
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from mlbench.comparison.spread import ENOUGH_SESSIONS, Source, Spread
 from mlbench.comparison.verdicts import ALPHA, MARGIN, Companions, Decision, Number, SpeedVerdict, judge_together
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.beside import count_neighboured
-from mlbench.records.other_work import count_beside
+from mlbench.records.machine.other_work import count_beside
 from mlbench.records.run_record import RunRecord
 
 LEAST_SENSITIVE = 0.5

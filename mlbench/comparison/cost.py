@@ -13,10 +13,10 @@ from mlbench.comparison.comparability import demand_one_condition, key_of
 from mlbench.comparison.compare import cell_name
 from mlbench.comparison.effect import mean_interval
 from mlbench.comparison.measures import why_not_counted
-from mlbench.documents import first_problem, read_toml
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
-from mlbench.records.selection import records_named
+from mlbench.records.store.selection import records_named
+from mlbench.system.documents import first_problem, read_toml
 
 _SECONDS_PER_HOUR = 3600
 

@@ -10,7 +10,7 @@ from mlbench.comparison.scores import ACCURACY_MARGIN
 from mlbench.comparison.verdicts import MARGIN
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
-from mlbench.records.selection import runs_like
+from mlbench.records.store.selection import runs_like
 
 
 def compare_with_history(  # noqa: PLR0913 - two sides, what may differ, and how much is noise

@@ -6,7 +6,7 @@ import dataclasses
 import time
 
 from mlbench.conformance.subject import Check, Subject, demand
-from mlbench.field_docs import read_field_docs
+from mlbench.system.field_docs import read_field_docs
 
 _AT_ONCE_S = 1.0
 

@@ -32,9 +32,9 @@ from mlbench.contracts.backend import Backend
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Samples
 from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.contracts.runtime_facts import RuntimeFacts
-from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 from mlbench.errors import ConformanceError, describe_error
-from mlbench.runtime_facts import runtime_from_json, runtime_to_json
+from mlbench.wire.engine_statistics import statistics_from_json, statistics_to_json
+from mlbench.wire.runtime_facts import runtime_from_json, runtime_to_json
 
 _LATE_S = 0.3
 """How long to wait for late replies after an engine has stopped."""

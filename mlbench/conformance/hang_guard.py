@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
 
-from mlbench.execution.patience import Silence, own_tree
+from mlbench.execution.processes.patience import Silence, own_tree
 
 _PULSE_S = 0.5
 

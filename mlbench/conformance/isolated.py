@@ -31,9 +31,9 @@ from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins
 from mlbench.discovery.guard import call_plugin
 from mlbench.errors import MlbenchError, PluginError, UnavailableError, UsageError, describe_error, printable
-from mlbench.execution.failures import FailureKind
-from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
-from mlbench.tuning import fill_template
+from mlbench.execution.processes.failures import FailureKind
+from mlbench.execution.processes.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
+from mlbench.settings.layers import fill_template
 
 _LONGEST_PATIENCE_S = 20.0
 _SHARE_OF_TIMEOUT = 1 / 3

@@ -14,7 +14,7 @@ from hashlib import sha256
 from mlbench.contracts.workload import Profile, Variant, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.errors import ConformanceError, one_line
-from mlbench.tuning import fill_template
+from mlbench.settings.layers import fill_template
 
 MOST_SAMPLES = 64
 """How many samples of a dataset are read, spread over all of it."""

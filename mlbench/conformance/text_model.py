@@ -23,9 +23,9 @@ import numpy as np
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.generation import Decoding, Prompt
 from mlbench.contracts.model import Model
-from mlbench.documents import open_to_write
 from mlbench.errors import UsageError
-from mlbench.folders import make_cache_folder
+from mlbench.system.documents import open_to_write
+from mlbench.system.folders import make_cache_folder
 from mlbench.toolkit.language import TOKENIZER_FILE, LanguageNetwork, TokenProgram
 
 NETWORK = LanguageNetwork(kind="LlamaForCausalLM", model_type="llama")

@@ -12,7 +12,7 @@ from mlbench.conformance.subject import demand
 from mlbench.conformance.workload_subject import WorkloadSubject
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.precision import Precision
-from mlbench.scoring import Accuracy, agreement
+from mlbench.rules.scoring import Accuracy, agreement
 
 WorkloadCheck = Callable[[WorkloadSubject], None]
 """Returns when the workload does what the check's docstring demands; else raises `ConformanceError`."""

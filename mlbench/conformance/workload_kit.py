@@ -11,9 +11,9 @@ from mlbench.conformance.workload_checks import WORKLOAD_CHECKS, WorkloadCheck
 from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
 from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError
-from mlbench.execution.channel import Channel
-from mlbench.execution.isolation import ChildFunction
-from mlbench.tuning import fill_template
+from mlbench.execution.processes.channel import Channel
+from mlbench.execution.processes.isolation import ChildFunction
+from mlbench.settings.layers import fill_template
 
 COMPUTES = "pytorch"
 """The backend that computes, since damage is done to torch modules."""

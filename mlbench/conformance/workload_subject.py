@@ -23,7 +23,7 @@ from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Workload
 from mlbench.errors import ConformanceError, InvalidRunError
 from mlbench.execution.engine_choice import engine_of
-from mlbench.scoring import Accuracy, score
+from mlbench.rules.scoring import Accuracy, score
 
 if TYPE_CHECKING:
     from mlbench.conformance.damage import Change

@@ -103,7 +103,7 @@ class Backend(ABC):
     options: Any = NoOptions()
     """A frozen dataclass with default values."""
     tuning: Path | None = None
-    """A TOML file of suggested settings (see `mlbench.tuning`)."""
+    """A TOML file of suggested settings (see `mlbench.settings.layers`)."""
     folder: Path | None = None
     """The run's folder, once there is one: an engine may leave a file in it, such as the log of a process of its own,
     under a name that says whose it is. None outside of a run."""

@@ -1,7 +1,7 @@
 """What an option says of itself: that its value runs code, names a file or a secret, or opens an address.
 
 The user may set such an option to anything. What somebody else wrote may not: a record that is repeated, a client of a
-node. See `mlbench.tuning.refuse_foreign`.
+node. See `mlbench.settings.layers.refuse_foreign`.
 """
 
 from __future__ import annotations

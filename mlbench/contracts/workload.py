@@ -57,7 +57,7 @@ class Workload(ABC):
     options: Any = NoOptions()
     """A frozen dataclass with defaults: paths of official files, mostly. Settings ``workload.<field>`` fill it."""
     tuning: Path | None = None
-    """A TOML file of suggested settings (see `mlbench.tuning`)."""
+    """A TOML file of suggested settings (see `mlbench.settings.layers`)."""
     sources: Path | None = None
     """A TOML file of official files: where they are, and how they are recognised (see `mlbench.fetching.sources`)."""
     preload: Sequence[str] = ()

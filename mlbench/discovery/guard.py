@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TypeVar
 
 from mlbench.errors import PluginError, describe_error, first_line
-from mlbench.execution.patience import Silence, own_tree
+from mlbench.execution.processes.patience import Silence, own_tree
 
 _Result = TypeVar("_Result")
 

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mlbench.errors import PluginError
-from mlbench.folders import cache_folder
-from mlbench.installed import EntryPoint
-from mlbench.processor import text_of
+from mlbench.system.folders import cache_folder
+from mlbench.system.installed import EntryPoint
+from mlbench.system.processor import text_of
 
 _FOLDER = "importing"
 

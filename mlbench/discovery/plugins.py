@@ -19,8 +19,8 @@ from mlbench.discovery.guard import call_plugin, note_threads
 from mlbench.discovery.hook_results import check_command, check_list, name_of
 from mlbench.discovery.import_notes import note_import
 from mlbench.errors import PluginError, UsageError
-from mlbench.folders import is_without_plugins
-from mlbench.installed import UNNAMED, EntryPoint, find_installed
+from mlbench.system.folders import is_without_plugins
+from mlbench.system.installed import UNNAMED, EntryPoint, find_installed
 from mlbench.version import DISTRIBUTION
 
 if TYPE_CHECKING:

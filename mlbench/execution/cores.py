@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from mlbench.processor import usable_threads
+from mlbench.system.processor import usable_threads
 
 SYSTEM = Path("/sys/devices/system/cpu")
 """Linux's description of the processors."""

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from mlbench.errors import UsageError
 from mlbench.execution.cores import Core, parse_processors, parts_of
-from mlbench.folders import visible_devices
-from mlbench.nvidia_smi import NVIDIA_SMI, ToolAnswer, ask_nvidia_smi
+from mlbench.system.folders import visible_devices
+from mlbench.system.nvidia_smi import NVIDIA_SMI, ToolAnswer, ask_nvidia_smi
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 """Linux's description of the devices on PCI buses, a folder each."""

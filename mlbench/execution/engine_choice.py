@@ -10,7 +10,7 @@ from mlbench.contracts.engine import Engine
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.errors import GraphError, PluginError, UsageError
-from mlbench.execution.failures import FailureKind, ProcessEndedError
+from mlbench.execution.processes.failures import FailureKind, ProcessEndedError
 
 
 def engine_of(backend: Backend, model: Model, plan: EnginePlan) -> Engine:

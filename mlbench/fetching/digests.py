@@ -7,8 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
-from mlbench.documents import open_regular
 from mlbench.fetching.sources import Digest
+from mlbench.system.documents import open_regular
 
 BLOCK_BYTES = 1 << 20
 

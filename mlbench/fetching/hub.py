@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mlbench.errors import DataError, UnavailableError, first_line
 from mlbench.fetching.sources import Artifact
-from mlbench.folders import hub_token
+from mlbench.system.folders import hub_token
 
 
 def fetch_from_hub(artifact: Artifact, folder: Path) -> Path:

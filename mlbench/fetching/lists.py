@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mlbench.documents import read_text
 from mlbench.errors import DataError
 from mlbench.fetching.sources import Artifact, RemoteFile, is_inside
+from mlbench.system.documents import read_text
 
 _LINE = re.compile(r"(?P<md5>[0-9a-f]{32})?[ \t]+\*?(?P<path>\S.*)")
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from mlbench.documents import open_regular
 from mlbench.errors import DataError
 from mlbench.fetching.digests import BLOCK_BYTES, algorithm_of, file_digest
 from mlbench.fetching.download import FetchedFile, how_verified, ignore
 from mlbench.fetching.parts import PartFile, Version
 from mlbench.fetching.sources import Digest, RemoteFile
 from mlbench.fetching.structure import check_structure
+from mlbench.system.documents import open_regular
 
 
 @dataclass(slots=True)

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from mlbench.documents import foreign, parse_json, read_text
 from mlbench.fetching.parts import storage_error
 from mlbench.fetching.sources import Artifact, Digest
+from mlbench.system.documents import foreign, parse_json, read_text
 
 LOCK_FILE = "mlbench.lock"
 LOCK_BYTES = 1 << 30

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from mlbench.documents import is_file, read_json_object
 from mlbench.errors import DataError, StorageError
 from mlbench.fetching.digests import BLOCK_BYTES, start_digest
 from mlbench.fetching.sources import Digest
+from mlbench.system.documents import is_file, read_json_object
 
 PART, NOTE = ".part", ".part.json"
 

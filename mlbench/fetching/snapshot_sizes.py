@@ -11,8 +11,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from mlbench.documents import foreign, read_bytes
-from mlbench.documents.manifests import parse_manifest
+from mlbench.system.documents import foreign, read_bytes
+from mlbench.system.documents.manifests import parse_manifest
 
 MANIFEST = ".snapshot_metadata"
 

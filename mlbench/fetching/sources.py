@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal
 from urllib.parse import quote, urlsplit
 
-from mlbench.documents import first_problem, read_toml
 from mlbench.errors import DataError
+from mlbench.system.documents import first_problem, read_toml
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 """Hosts that may be asked without TLS for files whose digest is not known."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from mlbench.documents import Budget, Meter, foreign, open_regular
-from mlbench.documents.archives import open_zip, read_member
-from mlbench.documents.headers import npy_bytes, stored_tensors
 from mlbench.fetching.digests import BLOCK_BYTES
+from mlbench.system.documents import Budget, Meter, foreign, open_regular
+from mlbench.system.documents.archives import open_zip, read_member
+from mlbench.system.documents.headers import npy_bytes, stored_tensors
 
 MOST_RATIO = 200
 """Bytes that come out of a byte of an archive; text packs to a tenth, zeros to a thousandth."""

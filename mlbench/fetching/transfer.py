@@ -14,11 +14,11 @@ from email.message import Message
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from mlbench.documents.kinds import PAGE
 from mlbench.errors import describe_error, first_line, one_line
 from mlbench.fetching.digests import BLOCK_BYTES
 from mlbench.fetching.progress import ClockedHandler, ProgressClock, SecureClockedHandler, StalledError
 from mlbench.fetching.sources import unsafe_address
+from mlbench.system.documents.kinds import PAGE
 from mlbench.version import __version__
 
 _PAGES = (".html", ".htm", ".xhtml", ".xml", ".svg")

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from mlbench.documents import Budget, Meter, foreign, open_regular
-from mlbench.documents.archives import PIECE_BYTES, open_tar, open_zip, read_member, tar_members
 from mlbench.fetching.data_folder import remove_tree
 from mlbench.fetching.parts import storage_error
 from mlbench.fetching.sources import is_inside
 from mlbench.fetching.structure import MOST_RATIO
+from mlbench.system.documents import Budget, Meter, foreign, open_regular
+from mlbench.system.documents.archives import PIECE_BYTES, open_tar, open_zip, read_member, tar_members
 
 _HINT = "Give a right copy with --from PATH."
 _NAME_ERRORS = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}

@@ -14,11 +14,11 @@ from mlbench.contracts.model import BatchProgram
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Variant, Weights
 from mlbench.errors import GraphError, MlbenchError, PluginError, UsageError, describe_error
-from mlbench.execution.onnx_export import onnx_inputs, onnx_outputs
+from mlbench.execution.export.onnx_export import onnx_inputs, onnx_outputs
 from mlbench.graph_export.exported import DOCUMENT, Export, ExportedGraph, Layout
 from mlbench.graph_export.triton import CONFIG, MODEL, VERSION, config_text
-from mlbench.records.whole_folder import hold_folder_beside
-from mlbench.requests import RunRequest, settings_of
+from mlbench.planning.requests import RunRequest, settings_of
+from mlbench.records.store.whole_folder import hold_folder_beside
 from mlbench.toolkit import file_sha256
 from mlbench.version import __version__
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mlbench.documents import reason_of
+from mlbench.system.documents import reason_of
 
 _AROUND = 30
 """Characters that are shown before and behind a place."""

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, TextIO, overload
 
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import open_regular, parse_json, refusal
 from mlbench.errors import DataError
 from mlbench.loadgen.damaged_line import describe_line
+from mlbench.system.documents import open_regular, parse_json, refusal
 
 MARKER = ":::MLLOG"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.load_pattern import LOAD_PATTERNS, MOMENT, Arrivals
-from mlbench.documents import read_text
 from mlbench.errors import one_line
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.settings import Mode
+from mlbench.system.documents import read_text
 
 SUMMARY = "mlperf_log_summary.txt"
 

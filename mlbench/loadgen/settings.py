@@ -13,8 +13,8 @@ import mlperf_loadgen
 
 from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
-from mlbench.load_progress import Demand
 from mlbench.loadgen.lateness import LateLimits
+from mlbench.wire.load_progress import Demand
 
 _ROUNDING = 1e-6
 _SPARE_QUERIES = 32

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.errors import describe_error
-from mlbench.load_progress import SampleCounts
 from mlbench.loadgen.completer import Completer
 from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.sut import Qsl, Sut
+from mlbench.wire.load_progress import SampleCounts
 
 logger = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from mlbench.contracts.workload import Profile
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError
 from mlbench.execution.cores import physical_cores
-from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
-from mlbench.execution.onnx_export import watch_exports
+from mlbench.execution.export.onnx_export import watch_exports
+from mlbench.execution.preload import preload
+from mlbench.execution.processes.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.measurement.job import Job, workload_variant
-from mlbench.preload import preload
 from mlbench.records.job_spec import ModelSpec
 from mlbench.records.run_record import EXPORT
 

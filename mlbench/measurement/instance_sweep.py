@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
-from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessEndedError, ProcessLimits, call_isolated
+from mlbench.execution.processes.isolation import (
+    Channel,
+    ChildFunction,
+    Failure,
+    ProcessEndedError,
+    ProcessLimits,
+    call_isolated,
+)
 from mlbench.measurement.job import Job
 from mlbench.measurement.running_engine import open_engine, time_longer, warm_up
 from mlbench.records.job_spec import JobSpec

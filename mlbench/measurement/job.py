@@ -13,8 +13,7 @@ from mlbench.contracts.rules import Tokens
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Variant, Weights, Workload
 from mlbench.discovery import Plugins
-from mlbench.execution.channel import Channel
-from mlbench.load_progress import LoadProgress, SampleCounts
+from mlbench.execution.processes.channel import Channel
 from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules, demand_of
 from mlbench.loadgen.watchdog import ProgressCallbacks
 from mlbench.records.job_spec import JobSpec, ModelSpec
@@ -22,7 +21,8 @@ from mlbench.rules.entry_demand import Division
 from mlbench.rules.official import SEEDS
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, Tier, latency_limits, with_own_limits
-from mlbench.tuning import Settings
+from mlbench.settings.layers import Settings
+from mlbench.wire.load_progress import LoadProgress, SampleCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,12 @@ from pathlib import Path
 from mlbench.contracts.backend import Backend, EnginePlan, Probe
 from mlbench.contracts.model import Model
 from mlbench.discovery import Plugins
-from mlbench.evidence import Burst, Evidence, JudgeRequest, Overseen
-from mlbench.execution.channel import Channel
+from mlbench.execution.processes.channel import Channel
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.self_consistency import contradictions, lasted_s
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.audited import limits_of_job
+from mlbench.measurement.evidence import Burst, Evidence, JudgeRequest, Overseen
 from mlbench.measurement.job import Job
 from mlbench.measurement.judging import NotedTraffic, judge_run
 from mlbench.measurement.spot_times import TOO_FAST

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from mlbench.contracts.metric import Metric, OutputDifference, Target
 from mlbench.contracts.model import Model
 from mlbench.contracts.statistics import EngineStatistics
-from mlbench.documents import first_problem
 from mlbench.errors import InvalidRunError
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.ledger import Ledger
@@ -34,9 +33,10 @@ from mlbench.records.run_record import (
 from mlbench.rules.entry_demand import Division, demanded_targets
 from mlbench.rules.facts import RunFacts, SpotCheck, TimedAnswers, Verdict
 from mlbench.rules.own import rules_of
+from mlbench.rules.scoring import Accuracy, Agreement, agreement, differences_measured, score
 from mlbench.rules.tiers import RunLimits
 from mlbench.rules.verdict import judge
-from mlbench.scoring import Accuracy, Agreement, agreement, differences_measured, score
+from mlbench.system.documents import first_problem
 
 _SHOWN = 60
 

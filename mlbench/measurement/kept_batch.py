@@ -20,11 +20,11 @@ from typing import Self
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
-from mlbench.documents import read_json_object
 from mlbench.errors import DataError, MlbenchError, UsageError
-from mlbench.folders import cache_folder, make_cache_folder
 from mlbench.measurement.job import Job
-from mlbench.records.whole_file import write_whole
+from mlbench.records.store.whole_file import write_whole
+from mlbench.system.documents import read_json_object
+from mlbench.system.folders import cache_folder, make_cache_folder
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.statistics import GenerationStatistics
-from mlbench.execution.channel import Channel
 from mlbench.execution.pass_order import OrderedEngine
+from mlbench.execution.processes.channel import Channel
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.logs import DETAIL, read_detail, samples_per_s

@@ -15,13 +15,13 @@ from mlbench.contracts.runtime_facts import UNKNOWN, RuntimeFacts
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
-from mlbench.evidence import Evidence, MeasuredRun
-from mlbench.execution.channel import Channel
+from mlbench.execution.processes.channel import Channel
 from mlbench.execution.stage_times import WARM_UP
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.audited import limits_of_job
+from mlbench.measurement.evidence import Evidence, MeasuredRun
 from mlbench.measurement.exports_ahead import exports_ahead
 from mlbench.measurement.instance_sweep import choose_instances
 from mlbench.measurement.job import Job

@@ -12,7 +12,7 @@ from mlbench.contracts.precision import Precision
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError
-from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
+from mlbench.execution.processes.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.measurement.job import Job
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.work_record import GraphWorkRecord, WorkRecord

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mlbench.execution.usage import process_tree, processor_time_s
-from mlbench.records.other_work import OtherWorkRecord
+from mlbench.execution.processes.usage import process_tree, processor_time_s
+from mlbench.records.machine.other_work import OtherWorkRecord
 
 ELSEWHERE = "the samples were answered by processes that are not the run's"
 """Why it is not counted where nodes or a server answer: on this machine they would count as others."""

@@ -13,7 +13,7 @@ from mlbench.contracts.load_pattern import Arrivals
 from mlbench.contracts.model import Model
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.errors import MlbenchError, describe_error
-from mlbench.execution.channel import Channel
+from mlbench.execution.processes.channel import Channel
 from mlbench.execution.speed_estimate import SpeedEstimate, measure_single_queries, measure_speed
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail

@@ -10,11 +10,11 @@ from pydantic import BaseModel, ValidationError
 
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics
-from mlbench.documents import first_problem
-from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 from mlbench.errors import describe_error
 from mlbench.execution.plain_values import plain_entries
-from mlbench.runtime_facts import runtime_from_json, runtime_to_json
+from mlbench.system.documents import first_problem
+from mlbench.wire.engine_statistics import statistics_from_json, statistics_to_json
+from mlbench.wire.runtime_facts import runtime_from_json, runtime_to_json
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from mlbench.contracts.rules import CHECKED
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
-from mlbench.documents import is_file, open_to_copy
 from mlbench.errors import DataError, one_line
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.settings import Mode
@@ -40,6 +39,7 @@ from mlbench.records.run_outcome import NO_ACCURACY_TEST
 from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord, is_of_format_4
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.tiers import RunLimits, Tier
+from mlbench.system.documents import is_file, open_to_copy
 
 UNLOGGED_RULES = (
     *("logs_agree", "pass_order", "answers_follow_content", "timed_answers", "first_token_computed"),

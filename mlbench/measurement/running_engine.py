@@ -21,6 +21,8 @@ from mlbench.errors import InvalidRunError
 from mlbench.execution.engine_choice import contain_refusals, engine_of
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.serving import Part
+from mlbench.execution.preload import modules_to_preload, preload
+from mlbench.execution.processes.usage import peak_bytes
 from mlbench.execution.speed_estimate import (
     SpeedEstimate,
     measure_longer,
@@ -28,11 +30,9 @@ from mlbench.execution.speed_estimate import (
     measure_single_queries,
     measure_speed,
 )
-from mlbench.execution.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.loadgen.network import Network
 from mlbench.measurement.job import Job
-from mlbench.preload import modules_to_preload, preload
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from mlbench.contracts.model import Model
 from mlbench.contracts.scenario import LoadSettings
-from mlbench.execution.channel import Channel
+from mlbench.execution.processes.channel import Channel
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail

@@ -13,13 +13,13 @@ from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals
 from mlbench.contracts.metric import Metric, OutputDifference, Target
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.statistics import GenerationStatistics
-from mlbench.documents import copy_folder
 from mlbench.errors import DataError, MlbenchError
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.settings import Mode
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_record import OutputDifferenceRecord, read
-from mlbench.scoring import Accuracy, assess
+from mlbench.rules.scoring import Accuracy, assess
+from mlbench.system.documents import copy_folder
 
 logger = logging.getLogger(__name__)
 

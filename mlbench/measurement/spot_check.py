@@ -19,7 +19,7 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.model import Model
 from mlbench.contracts.scenario import LoadSettings
-from mlbench.execution.channel import Channel
+from mlbench.execution.processes.channel import Channel
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import DETAIL, read_accuracy, read_detail, samples_per_s
 from mlbench.loadgen.settings import Mode

@@ -12,9 +12,9 @@ import numpy as np
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import LoggedReply
-from mlbench.evidence import TimedAnswer
 from mlbench.execution.variations import Change, Variation, can_change, size_bytes
 from mlbench.measurement.asking import Answers, ask
+from mlbench.measurement.evidence import TimedAnswer
 from mlbench.measurement.spot_contents import CHANCE, Asked
 from mlbench.rules.answers import LEAST_KNOWN, MOST_CLAIMED, MOST_REPEATED
 

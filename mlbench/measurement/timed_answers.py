@@ -24,13 +24,13 @@ from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.model import Model
 from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins
-from mlbench.evidence import JudgeRequest, TimedAnswer
-from mlbench.execution.channel import Channel
 from mlbench.execution.engine_choice import graph_engine
+from mlbench.execution.processes.channel import Channel
 from mlbench.execution.variations import Change, Variation, VariedDataset
 from mlbench.loadgen.logs import read_accuracy
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.asking import ask
+from mlbench.measurement.evidence import JudgeRequest, TimedAnswer
 from mlbench.measurement.judge import job_without_backend
 from mlbench.measurement.spot_contents import distance
 from mlbench.measurement.token_answers import LOG

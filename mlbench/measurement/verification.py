@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mlbench.discovery import Plugins
-from mlbench.documents import inside, is_file, refuse_odd_values
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.network import NETWORK_SUT, name_of_nodes
 from mlbench.loadgen.self_consistency import contradictions
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.rebuilding import UNLOGGED_RULES, rebuild
 from mlbench.records.run_record import AccuracyRecord, RunRecord, keeps_digests
+from mlbench.system.documents import inside, is_file, refuse_odd_values
 
 _ONLY_THE_RECORD = "it is nowhere else in the run folder"
 _METER = "what a meter read is not in LoadGen's logs; what follows from it is checked"

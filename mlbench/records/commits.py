@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from mlbench.documents import parse_json
-from mlbench.installed import Distribution, find_installed, version_of
-from mlbench.processor import text_of
+from mlbench.system.documents import parse_json
+from mlbench.system.installed import Distribution, find_installed, version_of
+from mlbench.system.processor import text_of
 from mlbench.version import DISTRIBUTION
 
 _GROUP = "mlbench"

@@ -6,8 +6,8 @@ import hashlib
 from functools import partial
 from pathlib import Path
 
-from mlbench.documents import open_regular
 from mlbench.errors import DataError
+from mlbench.system.documents import open_regular
 
 _BLOCK_BYTES = 1 << 20
 _LOGS = ("mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accuracy.json")

@@ -10,8 +10,8 @@ from functools import cache
 from importlib import resources
 
 from mlbench.errors import IncomparableRunsError
+from mlbench.records.machine.used_accelerators import count_used_accelerators
 from mlbench.records.run_record import RunRecord
-from mlbench.records.used_accelerators import count_used_accelerators
 
 RESULTS = "mlperf_inference_v4.1.csv"
 NVIDIA_TABLES = "nvidia_v4.1_tables.csv"

@@ -7,13 +7,13 @@ from typing import Any, Self
 
 from pydantic import JsonValue, ValidationError
 
-from mlbench.documents import first_problem
 from mlbench.errors import InvalidRunError
+from mlbench.records.machine.other_work import OtherWorkRecord
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
-from mlbench.records.other_work import OtherWorkRecord
 from mlbench.records.run_record import AccuracyRecord, LatenessRecord, ResultRecord, SeedsRecord, VerdictRecord
 from mlbench.records.stored import Runtime, Statistics, Stored
 from mlbench.records.work_record import EnergyRecord, WorkRecord
+from mlbench.system.documents import first_problem
 
 NO_ACCURACY_TEST = "no accuracy test was asked for"
 """Why the rule ``accuracy`` was not applied; other reasons are found out in the run."""

@@ -12,17 +12,17 @@ from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, Validation
 from mlbench.contracts.rules import CHECKED
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics
-from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.beside import BesideRecord
-from mlbench.records.environment import Environment
+from mlbench.records.machine.environment import Environment
+from mlbench.records.machine.other_work import OtherWorkRecord
 from mlbench.records.node_record import ClusterRecord, NetworkRecord, ReachedNodeRecord
-from mlbench.records.other_work import OtherWorkRecord
-from mlbench.records.run_names import RECORD_FILE
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
+from mlbench.records.store.run_names import RECORD_FILE
 from mlbench.records.stored import Count, FolderName, Runtime, Score, Statistics, Stored
 from mlbench.records.work_record import EnergyRecord, RooflineRecord, WorkRecord
+from mlbench.system.documents import first_problem, parse_json, read_text
 
 _MOST_BYTES = 64 << 20
 """Largest size of a record; a larger file is not a record."""

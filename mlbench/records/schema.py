@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlbench.field_docs import json_schema_of
 from mlbench.records.run_record import RunRecord
+from mlbench.system.field_docs import json_schema_of
 
 SCHEMA_FILE = Path(__file__).with_name("run_record.schema.json")
 

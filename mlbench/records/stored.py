@@ -12,8 +12,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics
-from mlbench.engine_statistics import statistics_from_json, statistics_to_json
-from mlbench.runtime_facts import runtime_from_json, runtime_to_json
+from mlbench.wire.engine_statistics import statistics_from_json, statistics_to_json
+from mlbench.wire.runtime_facts import runtime_from_json, runtime_to_json
 
 
 class Stored(BaseModel):

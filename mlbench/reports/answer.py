@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from mlbench.records.csv_cells import csv_text
-from mlbench.records.query import QueryResult
+from mlbench.records.store.query import QueryResult
 from mlbench.reports.text_table import TextTable
 from mlbench.reports.units import duration, finite, quantity, size
 

@@ -9,8 +9,8 @@ from mlbench.reports.units import percent, plural, quantity, rough_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlbench.auditing.plan import AuditPlan
-    from mlbench.auditing.verdicts import AuditVerdict
+    from mlbench.submission.auditing.plan import AuditPlan
+    from mlbench.submission.auditing.verdicts import AuditVerdict
 
 _WORDS = {True: "passes", False: "FAILS"}
 _PLURAL = {True: "pass", False: "FAIL"}

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from mlbench.errors import IncomparableRunsError
+from mlbench.records.machine.used_accelerators import count_used_accelerators
 from mlbench.records.run_record import RunRecord
-from mlbench.records.used_accelerators import count_used_accelerators
 from mlbench.reports.units import duration, rough_time, three_digits
 
 _SAMPLE, _FIRST, _TOKEN = (

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from mlbench.contracts.statistics import GenerationStatistics
-from mlbench.engine_statistics import statistics_to_json
 from mlbench.records.beside import BesideRecord
 from mlbench.records.node_record import ReachedNodeRecord
 from mlbench.records.run_record import OutputDifferenceRecord, RunRecord
@@ -29,7 +28,8 @@ from mlbench.reports.plain_text import single_line
 from mlbench.reports.replay import chosen_text
 from mlbench.reports.steady_speed import steady_speed
 from mlbench.reports.units import duration, plural, three_digits, with_prefix
-from mlbench.runtime_facts import runtime_to_json
+from mlbench.wire.engine_statistics import statistics_to_json
+from mlbench.wire.runtime_facts import runtime_to_json
 
 _NOTHING: tuple[object, ...] = ("", None, {}, [])
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlbench.load_progress import LoadProgress
 from mlbench.records.expected_cost import Basis, ExpectedTime
 from mlbench.reports.bars import bar
 from mlbench.reports.plain_text import single_line
 from mlbench.reports.preflight import spell_time
 from mlbench.reports.units import number_of, rough_time
+from mlbench.wire.load_progress import LoadProgress
 
 _NOTED_FROM_S = 5.0
 """A stage that lasts longer says for how long it has."""

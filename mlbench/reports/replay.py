@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from mlbench.reports.units import rough_time
 
 if TYPE_CHECKING:
+    from mlbench.planning.replay import ReplayPlan
     from mlbench.records.run_record import ReplayRecord
-    from mlbench.replay import ReplayPlan
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlbench.setting_descriptions import SettingDescription, SettingGroup
+    from mlbench.settings.descriptions import SettingDescription, SettingGroup
 
 INTRODUCTION = """# All settings
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.graph import Graph
-from mlbench.execution.compile_cache import build_once
-from mlbench.execution.tracing import tracing_versions
+from mlbench.execution.export.compile_cache import build_once
+from mlbench.execution.export.tracing import tracing_versions
 
 COUNTING = 1
 """Version of the counting in `mlbench.roofline.operations`; counts of another version are discarded."""

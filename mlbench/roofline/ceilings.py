@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from mlbench.documents import read_json
 from mlbench.errors import DataError, MlbenchError
-from mlbench.execution.isolation import ChildFunction, Failure, ProcessLimits, call_isolated
-from mlbench.folders import cache_folder, make_cache_folder
-from mlbench.processor import usable_threads
-from mlbench.records.environment import Environment
+from mlbench.execution.processes.isolation import ChildFunction, Failure, ProcessLimits, call_isolated
+from mlbench.records.machine.environment import Environment
+from mlbench.records.store.whole_file import write_whole
 from mlbench.records.stored import Stored
-from mlbench.records.whole_file import write_whole
+from mlbench.system.documents import read_json
+from mlbench.system.folders import cache_folder, make_cache_folder
+from mlbench.system.processor import usable_threads
 
 _LIBRARIES = ("torch", "numpy")
 _SILENCE_S = 300.0

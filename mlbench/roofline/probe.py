@@ -11,7 +11,7 @@ import psutil
 import torch
 
 from mlbench.errors import first_line
-from mlbench.execution.channel import Channel
+from mlbench.execution.processes.channel import Channel
 from mlbench.roofline.ceilings import Ceiling, DeviceCeilings, MeasuredDevices, ProbeRequest
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.int8}

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.metric import Target
-from mlbench.documents import is_file
 from mlbench.loadgen.logs import read_damaged_detail
 from mlbench.rules.facts import RuleKind, RuleResult
 from mlbench.submission.scores import PrintedScores, read_scores
 from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY
+from mlbench.system.documents import is_file
 
 _SOURCE = "submission checker v4.1, check_accuracy_dir"
 

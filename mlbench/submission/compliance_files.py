@@ -11,7 +11,6 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.documents import copy_file, open_to_copy
 from mlbench.errors import StorageError
 from mlbench.submission.checking.accuracy_folder import ELLIPSIS
 from mlbench.submission.checking.compliance import (
@@ -21,6 +20,7 @@ from mlbench.submission.checking.compliance import (
     VERIFY_PERFORMANCE,
 )
 from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY
+from mlbench.system.documents import copy_file, open_to_copy
 
 _KEPT_BYTES = 4096
 """How much of a shortened log is kept at each end."""

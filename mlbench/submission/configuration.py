@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlbench.documents import read_text
 from mlbench.errors import DataError
 from mlbench.submission.tree import MLPERF_CONF, USER_CONF, ResultEntry
+from mlbench.system.documents import read_text
 
 _EQUAL_ISSUE = "sample_concatenate_permutation"
 

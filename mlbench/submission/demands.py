@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import is_file
 from mlbench.rules.facts import RuleResult
 from mlbench.rules.official import Category
 from mlbench.submission.power import SPL
 from mlbench.submission.tree import DETAIL, SUMMARY, Benchmark, ResultEntry
+from mlbench.system.documents import is_file
 
 _SOURCE = "submission checker v4.1, check_results_dir"
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mlbench.documents import copy_file, inside, is_file
 from mlbench.errors import DataError, UsageError
-from mlbench.records.run_folder import RunFolder
 from mlbench.records.run_record import RunRecord
+from mlbench.records.store.run_folder import RunFolder
 from mlbench.submission.power import SPL
 from mlbench.submission.results import read_result
 from mlbench.submission.rounds import explain_other_round, find_round
 from mlbench.submission.sources import Unread
 from mlbench.submission.tree import ACCURACY, DETAIL, SUMMARY, ResultEntry, entries_of
+from mlbench.system.documents import copy_file, inside, is_file
 
 
 @dataclass(slots=True)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.load_pattern import MOMENT
-from mlbench.documents import read_text, refusal
 from mlbench.errors import DataError
 from mlbench.records.run_record import ResultRecord
 from mlbench.records.work_record import EnergyRecord
+from mlbench.system.documents import read_text, refusal
 
 SPL = "spl.txt"
 SOURCE = "SPEC PTDaemon (spl.txt)"

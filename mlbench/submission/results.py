@@ -20,12 +20,11 @@ from typing import Any, Self
 from mlbench.contracts.load_pattern import MOMENT
 from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import refuse_odd_values
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import DetailLog
-from mlbench.records.run_folder import new_run_id
 from mlbench.records.run_record import AccuracyRecord, ImportRecord, ResultRecord, RunRecord, SeedsRecord, TargetRecord
 from mlbench.records.scenario_record import ScenarioRecord
+from mlbench.records.store.run_folder import new_run_id
 from mlbench.records.work_record import EnergyRecord
 from mlbench.submission.accuracy import AccuracyTest
 from mlbench.submission.counts import count_samples, make_result
@@ -34,6 +33,7 @@ from mlbench.submission.sources import Sources, Unread, read_sources
 from mlbench.submission.systems import UNKNOWN, environment_of, runtime_of
 from mlbench.submission.tree import DETAIL, ResultEntry
 from mlbench.submission.verdict import judge_result
+from mlbench.system.documents import refuse_odd_values
 from mlbench.version import __version__
 
 _NO_POWER = f"power was metered, and {SPL} contains no reading that can be used"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.metric import Target
-from mlbench.documents import read_text, refusal
 from mlbench.errors import DataError
+from mlbench.system.documents import read_text, refusal
 
 _NUMBER = r"([0-9.]+)"
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import is_file, read_json_object
 from mlbench.errors import DataError, printable
 from mlbench.loadgen.logs import DetailLog, read_detail
 from mlbench.rules.rounds import recognise_round
@@ -20,6 +19,7 @@ from mlbench.submission.accuracy import AccuracyTest, read_accuracy_test
 from mlbench.submission.configuration import read_equal_issue
 from mlbench.submission.rounds import explain_other_round
 from mlbench.submission.tree import ACCURACY, DETAIL, Benchmark, ResultEntry, benchmark_of, scenario_of
+from mlbench.system.documents import is_file, read_json_object
 
 _Read = TypeVar("_Read")
 

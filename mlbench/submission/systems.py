@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlbench.contracts.runtime_facts import RuntimeFacts
-from mlbench.records.accelerators import Accelerator
-from mlbench.records.cpu import Cpu
-from mlbench.records.environment import Allowance, Environment
+from mlbench.records.machine.accelerators import Accelerator
+from mlbench.records.machine.cpu import Cpu
+from mlbench.records.machine.environment import Allowance, Environment
 
 UNKNOWN = "unknown"
 

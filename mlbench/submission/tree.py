@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import is_file, read_json_object
 from mlbench.errors import DataError, UsageError
 from mlbench.loadgen import scenarios
 from mlbench.rules.official import WorkloadRules, official_rules, official_workloads
+from mlbench.system.documents import is_file, read_json_object
 
 DIVISIONS = ("closed", "open", "network")
 RESULTS = "results"

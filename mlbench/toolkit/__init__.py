@@ -2,10 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from mlbench.lazy_names import lazy_names
+from mlbench.contracts.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from mlbench.documents import (
+    from mlbench.errors import first_line, printable
+    from mlbench.execution.arrays import copy_rows, host_array
+    from mlbench.execution.engine_choice import graph_engine
+    from mlbench.execution.export.compile_cache import build_once
+    from mlbench.execution.export.tracing import tracing_versions
+    from mlbench.execution.processes.side_process import SideProcess
+    from mlbench.rules.targets import share_targets
+    from mlbench.system.documents import (
         DATA_BYTES,
         foreign,
         open_regular,
@@ -15,16 +22,9 @@ if TYPE_CHECKING:
         read_json_object,
         read_text,
     )
-    from mlbench.documents.archives import open_zip, read_member
-    from mlbench.documents.manifests import parse_manifest
-    from mlbench.errors import first_line, printable
-    from mlbench.execution.arrays import copy_rows, host_array
-    from mlbench.execution.compile_cache import build_once
-    from mlbench.execution.engine_choice import graph_engine
-    from mlbench.execution.side_process import SideProcess
-    from mlbench.execution.tracing import tracing_versions
-    from mlbench.processor import flags_of, machine_flags, usable_threads
-    from mlbench.rules.targets import share_targets
+    from mlbench.system.documents.archives import open_zip, read_member
+    from mlbench.system.documents.manifests import parse_manifest
+    from mlbench.system.processor import flags_of, machine_flags, usable_threads
     from mlbench.toolkit.async_generation_engine import AsyncGenerationEngine
     from mlbench.toolkit.awaited_reply import AwaitedReply
     from mlbench.toolkit.batch_sizes import BatchSizes, has_batches
@@ -123,19 +123,19 @@ __all__ = [
 ]
 
 _IMPORTED_WHEN_USED = {
-    "mlbench.documents": (
+    "mlbench.system.documents": (
         *("DATA_BYTES", "foreign", "open_regular", "parse_json", "read_bytes", "read_json", "read_json_object"),
         *("read_text",),
     ),
-    "mlbench.documents.archives": ("open_zip", "read_member"),
-    "mlbench.documents.manifests": ("parse_manifest",),
+    "mlbench.system.documents.archives": ("open_zip", "read_member"),
+    "mlbench.system.documents.manifests": ("parse_manifest",),
     "mlbench.errors": ("first_line", "printable"),
     "mlbench.execution.arrays": ("copy_rows", "host_array"),
-    "mlbench.execution.compile_cache": ("build_once",),
+    "mlbench.execution.export.compile_cache": ("build_once",),
     "mlbench.execution.engine_choice": ("graph_engine",),
-    "mlbench.execution.side_process": ("SideProcess",),
-    "mlbench.execution.tracing": ("tracing_versions",),
-    "mlbench.processor": ("flags_of", "machine_flags", "usable_threads"),
+    "mlbench.execution.processes.side_process": ("SideProcess",),
+    "mlbench.execution.export.tracing": ("tracing_versions",),
+    "mlbench.system.processor": ("flags_of", "machine_flags", "usable_threads"),
     "mlbench.rules.targets": ("share_targets",),
     "mlbench.toolkit.async_generation_engine": ("AsyncGenerationEngine",),
     "mlbench.toolkit.awaited_reply": ("AwaitedReply",),

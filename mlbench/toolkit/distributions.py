@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlbench.installed import versions_of
+from mlbench.system.installed import versions_of
 
 
 def find_versions(*distributions: str) -> dict[str, str]:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError
-from mlbench.execution.tracing import dynamic_axes, example_inputs, quiet, root_reason, take_one_by_one, usual_sizes
+from mlbench.execution.export.tracing import (
+    dynamic_axes,
+    example_inputs,
+    quiet,
+    root_reason,
+    take_one_by_one,
+    usual_sizes,
+)
 
 if TYPE_CHECKING:
     import torch

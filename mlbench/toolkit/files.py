@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.documents import foreign, refusal
 from mlbench.errors import DataError
-from mlbench.execution.compile_cache import build_once
+from mlbench.execution.export.compile_cache import build_once
+from mlbench.system.documents import foreign, refusal
 
 if TYPE_CHECKING:
     import torch

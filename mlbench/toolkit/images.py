@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.documents import read_bytes, refusal
 from mlbench.errors import DataError
+from mlbench.system.documents import read_bytes, refusal
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from mlbench.documents import first_problem, read_toml
 from mlbench.errors import DataError
+from mlbench.system.documents import first_problem, read_toml
 from mlbench.toolkit.files import file_sha256, unpack, verify_file
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ class ModuleGraph(Graph):
 
     def onnx(self) -> Path:
         """Return the exported file from the cache, exporting it first where it is missing."""
-        from mlbench.execution.onnx_export import export_onnx
+        from mlbench.execution.export.onnx_export import export_onnx
 
         return export_onnx(self)
 

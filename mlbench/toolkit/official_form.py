@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from mlbench.documents import first_problem, read_toml
 from mlbench.errors import DataError
+from mlbench.system.documents import first_problem, read_toml
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

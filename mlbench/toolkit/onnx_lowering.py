@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mlbench.contracts.graph import NEXT, Graph
 from mlbench.contracts.precision import Precision
 from mlbench.errors import GraphError, UsageError
-from mlbench.execution.compile_cache import build_once
+from mlbench.execution.export.compile_cache import build_once
 from mlbench.toolkit.onnx_fingerprint import onnx_identity
 from mlbench.version import __version__
 

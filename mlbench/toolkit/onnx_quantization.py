@@ -20,8 +20,8 @@ from onnxruntime import quantization
 
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError, MlbenchError
-from mlbench.execution.compile_cache import build_once
-from mlbench.processor import machine_flags
+from mlbench.execution.export.compile_cache import build_once
+from mlbench.system.processor import machine_flags
 from mlbench.toolkit.onnx_fingerprint import onnx_identity
 from mlbench.toolkit.onnx_lowering import OPSET
 from mlbench.version import __version__

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from mlbench.documents import foreign, open_regular
-from mlbench.documents.archives import open_zip
+from mlbench.system.documents import foreign, open_regular
+from mlbench.system.documents.archives import open_zip
 
 
 def read_torchscript(path: Path, *, hint: str = "") -> Mapping[str, torch.Tensor]:

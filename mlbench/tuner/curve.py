@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from mlbench.contracts.scenario import Scenario
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError, UsageError
+from mlbench.planning.requests import ResolvedRequest, resolve
 from mlbench.records.run_record import RunRecord
-from mlbench.requests import ResolvedRequest, resolve
-from mlbench.search.curve_rates import curve_rates
 from mlbench.tuner.find_rate import samples_per_s
+from mlbench.tuner.search.curve_rates import curve_rates
 from mlbench.tuner.stored_trials import StoredTrials
 from mlbench.tuner.trial_maker import OverBudgetError, RunMaker, TrialMaker
 from mlbench.tuner.trial_runs import asking, check_completed

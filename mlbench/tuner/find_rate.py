@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
+from mlbench.planning.requests import ResolvedRequest
 from mlbench.records.run_record import RunRecord
-from mlbench.requests import ResolvedRequest
-from mlbench.search.rate_search import Found, NotFound, Observation, RateSearch, RateTrial
+from mlbench.tuner.search.rate_search import Found, NotFound, Observation, RateSearch, RateTrial
 from mlbench.tuner.stored_trials import StoredTrials
 from mlbench.tuner.trial_maker import OverBudgetError, RunMaker, TrialMaker
 from mlbench.tuner.trial_runs import TrialRuns, check_completed

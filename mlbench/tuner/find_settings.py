@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
-from mlbench.search.settings_search import Finalist, SettingsTrial, search_settings
+from mlbench.tuner.search.settings_search import Finalist, SettingsTrial, search_settings
 from mlbench.tuner.settings_plan import SettingsPlan
 from mlbench.tuner.stored_trials import StoredTrials
 from mlbench.tuner.trial_maker import OverBudgetError, RunMaker, TrialMaker

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mlbench.comparison.comparability import differences
 from mlbench.records.facts import ENDS_INVALID_RUNS
 from mlbench.records.run_record import RunRecord
+from mlbench.running.turns import why_not_again
 from mlbench.tuner.tune_plan import SEARCHED
-from mlbench.turns import why_not_again
 
 _MAY_DIFFER = (SEARCHED, *ENDS_INVALID_RUNS)
 

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from mlbench.discovery import Plugins
+from mlbench.planning.requests import ResolvedRequest
 from mlbench.records.run_record import RunRecord
-from mlbench.requests import ResolvedRequest
 from mlbench.tuner.find_rate import find_rate
 from mlbench.tuner.tune_plan import TunePlan
 

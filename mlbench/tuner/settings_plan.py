@@ -13,13 +13,13 @@ from mlbench.contracts.tunable import Tunable
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
-from mlbench.requests import ResolvedRequest, RunRequest, resolve
+from mlbench.planning.requests import ResolvedRequest, RunRequest, resolve
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import run_length
-from mlbench.search.settings_search import FINALISTS, REPEATS, Knob, KnobValues, SettingsTrial, longest_search
+from mlbench.settings.layers import fields_of
+from mlbench.tuner.search.settings_search import FINALISTS, REPEATS, Knob, KnobValues, SettingsTrial, longest_search
 from mlbench.tuner.trial_runs import asking, probing
 from mlbench.tuner.tune_plan import AROUND_S, TuneRequest
-from mlbench.tuning import fields_of
 
 _PROBE_S = 3.0
 """What a short trial measures, usually."""

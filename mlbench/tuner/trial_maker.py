@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from mlbench.planning.requests import ResolvedRequest
 from mlbench.records.run_record import RunRecord
-from mlbench.requests import ResolvedRequest
 from mlbench.tuner.stored_trials import StoredTrials
 from mlbench.tuner.tune_plan import AROUND_S
 

@@ -9,10 +9,10 @@ from mlbench.contracts.rules import Tokens
 from mlbench.contracts.scenario import Scenario
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
+from mlbench.planning.requests import ResolvedRequest, RunRequest, resolve
 from mlbench.records.run_record import RunRecord
-from mlbench.requests import ResolvedRequest, RunRequest, resolve
 from mlbench.rules.tiers import Tier
-from mlbench.search.rate_search import Observation, RateTrial
+from mlbench.tuner.search.rate_search import Observation, RateTrial
 from mlbench.tuner.tune_plan import PROBE_TAG, PROBES, SEARCHED, TunePlan
 
 _SPEED_QUERIES = 256, 64

@@ -12,10 +12,10 @@ from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
-from mlbench.requests import ResolvedRequest, RunRequest, resolve
+from mlbench.planning.requests import ResolvedRequest, RunRequest, resolve
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, Tier, latency_limits, run_length, with_own_limits
-from mlbench.search.rate_search import Goal
+from mlbench.tuner.search.rate_search import Goal
 
 PROBES = ".probes"
 """In the results folder: the runs that only look for the rate. Hidden, so that none of them counts as a result."""

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlbench.documents import is_file, read_toml
 from mlbench.errors import UsageError
-from mlbench.records.whole_file import write_whole
+from mlbench.records.store.whole_file import write_whole
+from mlbench.system.documents import is_file, read_toml
 from mlbench.tuner.own_limits import LIMITS
 
 _HEADER = "# Written by `mlbench tune --save`. Your own settings go into the file beside it, which overrides this.\n"

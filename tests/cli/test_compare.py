@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from mlbench.cli import main
 from mlbench.comparison.compare import compare
 from mlbench.comparison.confirmation import confirm
-from mlbench.records.baselines import save_baseline
-from mlbench.runner import UnstoredRunError
+from mlbench.records.store.baselines import save_baseline
+from mlbench.running.runner import UnstoredRunError
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def other_mlbench(a_run, tmp_path, monkeypatch):
             result=a_run().result.model_dump() | {"value": 88},
         )
 
-    monkeypatch.setattr("mlbench.runner.run_benchmark", run_here)
+    monkeypatch.setattr("mlbench.running.runner.run_benchmark", run_here)
     script = tmp_path / "other_mlbench.py"
     script.write_text(
         """import json, pathlib, sys, uuid
@@ -372,7 +372,7 @@ def test_a_run_in_turns_that_cannot_be_stored_ends_with_one_line(
     def refuse(request, plugins, on_progress, **how):
         raise UnstoredRunError("run folder cannot be stored: No space left on device.", hint="", record=a_run())
 
-    monkeypatch.setattr("mlbench.runner.run_benchmark", refuse)
+    monkeypatch.setattr("mlbench.running.runner.run_benchmark", refuse)
     mlbench("baseline", "save", "good", "night-20")
     for workload in ROUNDS:
         nights_of_four(workload, 0, 88)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from mlbench import __version__
 from mlbench.cli import compare as compare_command
 from mlbench.cli import main
-from mlbench.records.environment import observe_environment
+from mlbench.records.machine.environment import observe_environment
 
 SPEEDS = {"pytorch": 100, "onnxruntime": 150, "null": 50}
 
@@ -53,7 +53,7 @@ def made(monkeypatch, a_run):
             environment=observe_environment(),
         )
 
-    monkeypatch.setattr("mlbench.runner.run_benchmark", run_here)
+    monkeypatch.setattr("mlbench.running.runner.run_benchmark", run_here)
     return requests
 
 
@@ -155,7 +155,7 @@ def test_another_commit_of_the_same_version_is_not_measured_in_its_place(
     run = a_run(run_id="run-onnxruntime", tag="onnxruntime", backend="onnxruntime", **older)
     (results / "run-onnxruntime" / "record.json").write_text(run.text())
     monkeypatch.setattr(
-        "mlbench.turns.observe_environment", lambda: here.model_copy(update={"commits": here.commits | now})
+        "mlbench.running.turns.observe_environment", lambda: here.model_copy(update={"commits": here.commits | now})
     )
     refused = mlbench("compare", "pytorch", "onnxruntime", "--measure", "3")
     assert refused.exit_code == 2
@@ -165,7 +165,7 @@ def test_another_commit_of_the_same_version_is_not_measured_in_its_place(
 def test_what_was_installed_since_keeps_no_run_from_being_made_again(mlbench, made, monkeypatch):
     here = observe_environment()
     now = here.model_copy(update={"commits": here.commits | {"acme": "b" * 40}})
-    monkeypatch.setattr("mlbench.turns.observe_environment", lambda: now)
+    monkeypatch.setattr("mlbench.running.turns.observe_environment", lambda: now)
     assert mlbench("compare", "pytorch", "onnxruntime", "--measure", "3").exit_code == 0
     assert len(made) == 6
 
@@ -190,6 +190,8 @@ def test_a_release_that_only_fixes_faults_keeps_no_run_from_being_made_again(mlb
     here = observe_environment()
     major, minor, *_ = here.libraries["pydantic"].split(".")
     libraries = here.libraries | {"pydantic": f"{major}.{minor}.999"}
-    monkeypatch.setattr("mlbench.turns.observe_environment", lambda: here.model_copy(update={"libraries": libraries}))
+    monkeypatch.setattr(
+        "mlbench.running.turns.observe_environment", lambda: here.model_copy(update={"libraries": libraries})
+    )
     assert mlbench("compare", "pytorch", "onnxruntime", "--measure", "3").exit_code == 0
     assert len(made) == 6

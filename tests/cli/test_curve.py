@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import read
+from mlbench.records.store.run_folder import runs_in
 
 SERVICE_MS = 2
 CAPACITY_PER_S = 1000 / SERVICE_MS

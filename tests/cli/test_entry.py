@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from mlbench.cli import main
 from mlbench.discovery import Plugins
+from mlbench.planning.requests import combinations
 from mlbench.records.run_record import read
-from mlbench.requests import combinations
 from mlbench.rules.entry_demand import EntryDemand
 from mlbench.rules.official import Category
 

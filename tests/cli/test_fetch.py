@@ -12,7 +12,7 @@ from mlbench.discovery import Plugins
 from mlbench.fetching.lists import load_function
 from mlbench.fetching.lock_file import LockFile
 from mlbench.fetching.sources import read_sources
-from mlbench.requests import RunRequest, settings_of
+from mlbench.planning.requests import RunRequest, settings_of
 
 NINE = "bert dlrm-v2 gptj llama2-70b mixtral-8x7b resnet50 retinanet stable-diffusion-xl 3d-unet".split()
 

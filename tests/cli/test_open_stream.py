@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from mlbench.cli import main
 from mlbench.discovery import Plugins
-from mlbench.requests import RunRequest, Undefined, combinations
+from mlbench.planning.requests import RunRequest, Undefined, combinations
 from mlbench.rules.entry_demand import Category, EntryDemand
 
 NAME = "SingleStream-open"

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
-from mlbench import runner
 from mlbench.cli import main
 from mlbench.conformance.isolated import Finding
-from mlbench.records.baselines import save_baseline
-from mlbench.records.noise import Noise
+from mlbench.records.machine.noise import Noise
 from mlbench.records.published import select_published
-from mlbench.runner import UnstoredRunError
+from mlbench.records.store.baselines import save_baseline
+from mlbench.running import runner
+from mlbench.running.runner import UnstoredRunError
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def made(a_run, monkeypatch):
         requests.append((request.workload, request.scenario, request.repeat))
         return a_run(workload=request.workload, scenario=request.scenario)
 
-    monkeypatch.setattr("mlbench.runner.run_benchmark", note)
+    monkeypatch.setattr("mlbench.running.runner.run_benchmark", note)
     return requests
 
 
@@ -76,7 +76,7 @@ def given(a_run, a_failure, monkeypatch):
                 raise UnstoredRunError("no space left.", hint="Make room.", record=a_run())
             return records[end]
 
-        monkeypatch.setattr("mlbench.runner.run_benchmark", give)
+        monkeypatch.setattr("mlbench.running.runner.run_benchmark", give)
         return left
 
     return given
@@ -211,7 +211,7 @@ def test_published_lists_what_the_options_ask_for(mlbench, options):
 @pytest.fixture
 def placed(a_run, environment, results):
     """Store a run of GPT-J that meets both accuracies, of official length, on one accelerator."""
-    from mlbench.records.accelerators import Accelerator
+    from mlbench.records.machine.accelerators import Accelerator
 
     more = {"memory_bytes": None, "power_limit_w": None, "max_clock_mhz": None, "ecc": None, "mig": None}
     device = Accelerator(name="A", driver="1", **more)
@@ -310,7 +310,7 @@ def test_runs_that_were_made_before_an_interrupt_are_printed_with_how_to_go_on(m
             raise KeyboardInterrupt
         return note(*request, **how)
 
-    monkeypatch.setattr("mlbench.runner.run_benchmark", press_in_the_third)
+    monkeypatch.setattr("mlbench.running.runner.run_benchmark", press_in_the_third)
     done = mlbench("run", *words)
     assert done.exit_code == 130
     assert done.stdout.count(" samples/s ") == 2
@@ -326,7 +326,7 @@ def test_options_that_are_not_given_have_the_defaults_of_the_settings_file(mlben
     (results.parent / "own.toml").write_text('[defaults]\nbackend = "null"\ntier = "dev"\n')
     monkeypatch.setenv("MLBENCH_SETTINGS", str(results.parent / "own.toml"))
     records = []
-    monkeypatch.setattr("mlbench.runner.run_benchmark", lambda request, *others, **how: records.append(request))
+    monkeypatch.setattr("mlbench.running.runner.run_benchmark", lambda request, *others, **how: records.append(request))
     assert mlbench("run", "resnet50", "--scenario", "Offline").exit_code == 1
     assert mlbench("run", "resnet50", "--scenario", "Offline", "--backend", "onnxruntime", "--tier", "smoke")
     assert [(each.backend, str(each.tier)) for each in records] == [("null", "dev"), ("onnxruntime", "smoke")]

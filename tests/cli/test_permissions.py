@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mlbench.records.baselines import save_baseline
+from mlbench.records.store.baselines import save_baseline
 
 DRIVER = """
 import json, os, sys

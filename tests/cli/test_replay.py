@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.loadgen.scenarios import OFFLINE
+from mlbench.planning.replay import plan_replay
 from mlbench.records.scenario_record import ScenarioRecord
-from mlbench.replay import plan_replay
 from mlbench.reports.replay import plan_lines
 
 SERVICE = ("--set", "backend.service_ms=2")

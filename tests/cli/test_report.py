@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.records.run_names import RECORD_FILE
+from mlbench.records.store.run_names import RECORD_FILE
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from mlbench.cli import main
 from mlbench.discovery import GROUP, Plugins
 from mlbench.reports.settings import settings_markdown
-from mlbench.setting_descriptions import describe_all
+from mlbench.settings.descriptions import describe_all
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = '[[settings]]\nwhen = { workload = "bert" }\nexecution.batch = 4\n'

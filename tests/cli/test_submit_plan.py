@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.suite import Suite
+from mlbench.planning.suite import Suite
 
 RECORDS = Path(__file__).parents[1] / "data/records"
 

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.execution.compile_cache import build_once
-from mlbench.records.run_folder import runs_in
+from mlbench.execution.export.compile_cache import build_once
 from mlbench.records.run_record import read
+from mlbench.records.store.run_folder import runs_in
 from mlbench.tuner.tune_plan import PROBES
 
 SERVICE_MS = 4

@@ -13,8 +13,8 @@ from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.measurement.rebuilding import names_of, rebuild
 from mlbench.measurement.verification import NOT_CHECKED, PARTLY_CHECKED, verify
-from mlbench.records.run_folder import new_run_id
 from mlbench.records.run_record import RunRecord, read
+from mlbench.records.store.run_folder import new_run_id
 from mlbench.records.stored import Stored
 
 JOULES, OPERATIONS, BYTES = 3.0, 7, 5

@@ -13,8 +13,8 @@ from networked import Kept, config, engine_for, nodes, numbered
 
 from mlbench import UsageError
 from mlbench.cli import main
-from mlbench.execution.failures import ProcessEndedError
-from mlbench.tuning import GuardedSetting
+from mlbench.execution.processes.failures import ProcessEndedError
+from mlbench.settings.layers import GuardedSetting
 
 
 @pytest.fixture(autouse=True)

@@ -110,8 +110,8 @@ def test_an_engine_that_refuses_with_an_error_of_ours_fails_its_checks_and_the_o
 @pytest.mark.usefixtures("broken_plugin")
 def test_a_backend_that_floods_the_log_of_its_checks_leaves_a_short_one(tmp_path, monkeypatch):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
-    monkeypatch.setattr("mlbench.execution.bounded_log.MOST_BYTES", 2**20)
-    monkeypatch.setattr("mlbench.execution.bounded_log.KEPT_BYTES", 2**19)
+    monkeypatch.setattr("mlbench.execution.processes.bounded_log.MOST_BYTES", 2**20)
+    monkeypatch.setattr("mlbench.execution.processes.bounded_log.KEPT_BYTES", 2**19)
     log, only = tmp_path / "log", ["answers_one_at_a_time"]
     (found,) = examine(CheckRequest(backend="flooding"), log, lambda finding: None, only=only)
     assert found.reason == ""

@@ -12,7 +12,7 @@ from mlbench.conformance import EngineConformance, GraphBackendConformance
 from mlbench.conformance.isolated import CheckRequest, ChecksAnswer, ChecksRequest, run_checks
 from mlbench.conformance.kit import CHECKS_OF_ANSWERS_IN_TEXT, CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS, checks_for
 from mlbench.discovery import Plugins
-from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated
+from mlbench.execution.processes.isolation import ChildFunction, ProcessLimits, call_isolated
 
 
 class TestRight(GraphBackendConformance):

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from mlbench import DataError, GraphCalls, GraphError
-from mlbench.execution.usage import resident_bytes
+from mlbench.execution.processes.usage import resident_bytes
 
 
 def add(payload, channel):

@@ -16,8 +16,6 @@ import pytest
 import yaml
 from hypothesis import strategies as st
 
-from mlbench.documents import Budget, Meter, foreign
-from mlbench.documents.manifests import parse_yaml
 from mlbench.fetching.download import Downloader
 from mlbench.fetching.lists import read_list
 from mlbench.fetching.lock_file import LOCK_FILE, LockFile
@@ -25,6 +23,8 @@ from mlbench.fetching.snapshot_sizes import MANIFEST, snapshot_sizes
 from mlbench.fetching.sources import Artifact, RemoteFile
 from mlbench.fetching.structure import check_structure
 from mlbench.fetching.unpacking import unpack_archive
+from mlbench.system.documents import Budget, Meter, foreign
+from mlbench.system.documents.manifests import parse_yaml
 
 HEADER = {"a": {"dtype": "F32", "shape": [2, 4], "data_offsets": [0, 32]}, "__metadata__": {"format": "pt"}}
 ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)

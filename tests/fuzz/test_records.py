@@ -5,8 +5,8 @@ import json
 import pytest
 from hypothesis import strategies as st
 
-from mlbench.records.baselines import read_baseline
 from mlbench.records.run_record import read
+from mlbench.records.store.baselines import read_baseline
 from mlbench.roofline.ceilings import ceilings_file, load_ceilings
 
 COMMANDS = [

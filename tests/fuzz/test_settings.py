@@ -6,8 +6,8 @@ import pytest
 
 from mlbench.comparison.cost import read_prices
 from mlbench.discovery import Plugins
-from mlbench.requests import RunRequest, settings_of
-from mlbench.suite import read_suite, requests_of
+from mlbench.planning.requests import RunRequest, settings_of
+from mlbench.planning.suite import read_suite, requests_of
 from mlbench.toolkit import MiniFolder, read_mini
 
 SUITE = """name = "nightly"
@@ -106,7 +106,7 @@ def test_a_suite_of_more_repeats_than_there_can_be_is_refused_at_once(mlbench, t
 
 
 def test_a_suite_of_more_runs_than_there_can_be_is_refused_at_once(mlbench, tmp_path, monkeypatch):
-    monkeypatch.setattr("mlbench.suite.MOST_RUNS", 7)
+    monkeypatch.setattr("mlbench.planning.suite.MOST_RUNS", 7)
     file = tmp_path / "suite.toml"
     entry = SUITE[SUITE.index("[[runs]]") :]
     file.write_text('name = "nightly"\n' + entry * 2)

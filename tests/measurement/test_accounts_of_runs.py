@@ -41,7 +41,7 @@ def known_machine(monkeypatch):
     }
     facts = {"machine": "this one", "threads": 1, "libraries": {}, "devices": [device]}
     ceilings = Ceilings.model_validate({"measured": datetime(2026, 11, 21, tzinfo=UTC), **facts})
-    monkeypatch.setattr("mlbench.started_run.load_ceilings", lambda environment: ceilings)
+    monkeypatch.setattr("mlbench.running.started_run.load_ceilings", lambda environment: ceilings)
 
 
 def flops_of_one_image():

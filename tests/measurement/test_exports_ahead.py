@@ -13,7 +13,7 @@ import pytest
 from mlbench import Profile
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.errors import UsageError
-from mlbench.execution import onnx_export
+from mlbench.execution.export import onnx_export
 from mlbench.measurement import exports_ahead
 
 PLUGIN = '''
@@ -24,7 +24,7 @@ import time
 from dataclasses import replace
 
 from mlbench import Dim, TensorSpec, hookimpl
-from mlbench.folders import cache_folder
+from mlbench.system.folders import cache_folder
 from mlbench.toolkit import ModuleGraph
 from mlbench_resnet50.workload import ResNet50
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mlbench.errors import GraphError, UsageError
-from mlbench.execution.isolation import ProcessEndedError
+from mlbench.execution.processes.isolation import ProcessEndedError
 from mlbench.measurement.instance_sweep import choose_number, try_numbers
 
 

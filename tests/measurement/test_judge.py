@@ -9,13 +9,13 @@ import pytest
 
 from mlbench.conformance.known_answers import TokenLists, reference_scores, scoring_model, token_graph
 from mlbench.contracts.metric import LoggedReply
-from mlbench.evidence import Burst, Evidence, Overseen, TimedAnswer
 from mlbench.execution.variations import Change, Variation, vary_sample
 from mlbench.loadgen.logs import read_detail
+from mlbench.measurement.evidence import Burst, Evidence, Overseen, TimedAnswer
 from mlbench.measurement.judge import log_faults, timed_from_outside
 from mlbench.measurement.timed_answers import compare_timed
-from mlbench.overseeing import Overseer
 from mlbench.rules.facts import SpotCheck
+from mlbench.running.overseeing import Overseer
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 
 from mlbench.measurement.other_work import OtherWork
-from mlbench.records.other_work import OtherWorkRecord, count_beside
+from mlbench.records.machine.other_work import OtherWorkRecord, count_beside
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 FIRST = min(os.sched_getaffinity(0))

@@ -13,9 +13,9 @@ from mlbench.cli import main
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.fetching.fetched_settings import fetched_settings
-from mlbench.folders import data_folder
 from mlbench.records.run_record import read
-from mlbench.tuning import fill_template
+from mlbench.settings.layers import fill_template
+from mlbench.system.folders import data_folder
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 

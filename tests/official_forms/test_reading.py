@@ -7,7 +7,7 @@ import pytest
 from mlbench import Variant
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.fetching.fetched_settings import fetched_settings
-from mlbench.tuning import fill_template
+from mlbench.settings.layers import fill_template
 
 FORMS = ["bert", "dlrm_v2", "gptj", "llama2_70b", "mixtral_8x7b", "retinanet", "unet3d"]
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from mlbench.errors import UsageError
-from mlbench.records.baselines import save_baseline
-from mlbench.records.noise import Noise, measure_noise
+from mlbench.records.machine.noise import Noise, measure_noise
 from mlbench.records.published import load_published, select_published
 from mlbench.records.published import table as read_table
-from mlbench.records.selection import Filter, records_named, runs_like, select_records
+from mlbench.records.store.baselines import save_baseline
+from mlbench.records.store.selection import Filter, records_named, runs_like, select_records
 
 RUNS = (
     {"backend": "pytorch", "tier": "smoke"},

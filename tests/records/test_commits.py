@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from mlbench.records.commits import find_commit, observe_commits, observe_plugins
-from mlbench.records.environment import observe_environment
+from mlbench.records.machine.environment import observe_environment
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from mlbench.cli import main
 from mlbench.comparison.comparability import differences
+from mlbench.planning.repeats import request_of
 from mlbench.records.facts import IDENTITY
 from mlbench.records.run_record import EntryRecord, RunRecord
-from mlbench.repeats import request_of
 from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
 from mlbench.rules.official import Category
 

@@ -7,9 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from mlbench.comparison.comparability import differences
-from mlbench.records.environment import observe_environment
 from mlbench.records.facts import CONDITIONS
 from mlbench.records.job_spec import NetworkSpec
+from mlbench.records.machine.environment import observe_environment
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
 from mlbench.records.run_record import RunRecord
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from mlbench import IncomparableRunsError
-from mlbench.records.accelerators import Accelerator
+from mlbench.records.machine.accelerators import Accelerator
 from mlbench.records.published import (
     CLAIMS,
     NVIDIA_TABLES,
@@ -49,7 +49,7 @@ def official(a_run, environment):
     """Return a run of the official model, data, durations and accuracy, with one accelerator."""
 
     def official(value=20_000.0, **changes):
-        from mlbench.records.accelerators import Accelerator
+        from mlbench.records.machine.accelerators import Accelerator
 
         device = Accelerator(
             name="A", memory_bytes=1, driver="1", power_limit_w=None, max_clock_mhz=None, ecc=None, mig=None

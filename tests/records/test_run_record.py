@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from mlbench.errors import DataError
-from mlbench.execution.isolation import Failure, FailureKind
+from mlbench.execution.processes.isolation import Failure, FailureKind
 from mlbench.loadgen.logs import read_detail, result_of
 from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.records.run_record import FORMAT, AccuracyRecord, FailureRecord, RuleRecord, RunRecord, read

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from mlbench.records.query import QueryResult
+from mlbench.records.store.query import QueryResult
 from mlbench.reports.answer import answer_table
 
 

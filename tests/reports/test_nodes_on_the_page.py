@@ -2,9 +2,9 @@
 
 import pytest
 
-from mlbench.engine_statistics import statistics_to_json
 from mlbench.records.node_record import NetworkRecord
 from mlbench.reports.page import page
+from mlbench.wire.engine_statistics import statistics_to_json
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from mlbench.comparison.cost import Yield, Yields
 from mlbench.records.expected_cost import Basis, ExpectedCost, ExpectedTime
-from mlbench.records.query import QueryResult
+from mlbench.records.store.query import QueryResult
 from mlbench.reports.answer import answer_csv, answer_json, answer_table
 from mlbench.reports.badge import badge
 from mlbench.reports.cost import cost_columns, cost_json, cost_notes, cost_rows, cost_table

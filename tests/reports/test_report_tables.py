@@ -311,7 +311,7 @@ def test_machines_that_differ_have_a_column_each(a_run, environment):
 
 
 def accelerator(name):
-    from mlbench.records.accelerators import Accelerator
+    from mlbench.records.machine.accelerators import Accelerator
 
     more = {"memory_bytes": None, "power_limit_w": None, "max_clock_mhz": None, "ecc": None, "mig": None}
     return Accelerator(name=name, driver="5", **more)

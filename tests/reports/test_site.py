@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from mlbench.records.stored_runs import open_stored_runs
+from mlbench.records.store.stored_runs import open_stored_runs
 from mlbench.reports.site.names import run_page, workload_page
 from mlbench.reports.site.pages import site_pages
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mlbench.records.stored_runs import open_stored_runs
+from mlbench.records.store.stored_runs import open_stored_runs
 from mlbench.reports.site.content import read_workloads
 from mlbench.reports.site.tables import (
     backends_notes,

@@ -8,8 +8,8 @@ import pytest
 from tree_changes import SMALL
 from whole_tree import EDGE, WholeTree
 
-from mlbench.auditing import audit
 from mlbench.measurement import verification
+from mlbench.submission.auditing import audit
 from mlbench.submission.importing import import_tree
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"

@@ -20,10 +20,10 @@ from stored_runs import DETAIL, REPLIES, official, store
 from tree_building import build, change, files_of, refused, run_of
 from whole_tree import DATACENTER, EDGE, IMAGES, SYSTEM, WholeTree, base, write
 
-from mlbench.auditing import audit
-from mlbench.auditing.verdicts import AuditVerdict
 from mlbench.cli import main
 from mlbench.records.run_record import RunRecord
+from mlbench.submission.auditing import audit
+from mlbench.submission.auditing.verdicts import AuditVerdict
 from mlbench.submission.checking.whole_tree import check_tree
 
 LINE = "accuracy=76.456%, good=38228, total=50000"
@@ -343,7 +343,7 @@ def killed(folder, *arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
 build.write_tree = killed
-from mlbench.auditing import audit
+from mlbench.submission.auditing import audit
 from mlbench.measurement import verification
 verification.verify = lambda *_: verification.Verification()
 audit.judge_stored = lambda *_: iter(())

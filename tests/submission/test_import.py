@@ -12,9 +12,9 @@ from mlbench.cli import main
 from mlbench.comparison.compare import compare
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.published import place_of
-from mlbench.records.query import ask
-from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import read
+from mlbench.records.store.query import ask
+from mlbench.records.store.run_folder import runs_in
 from mlbench.submission.importing import import_tree
 
 from .conftest import IMPLEMENTATION, LOGS, SYSTEM, at_full_length

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from mlbench.records.run_folder import runs_in
+from mlbench.records.store.run_folder import runs_in
 from mlbench.submission.importing import import_tree
 
 from .conftest import LOGS, at_full_length

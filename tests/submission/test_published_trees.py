@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from mlbench.cli import main
 from mlbench.contracts.scenario import Scenario
 from mlbench.records.published import RESULTS, table
-from mlbench.records.run_folder import runs_in
+from mlbench.records.store.run_folder import runs_in
 from mlbench.rules.official import SEEDS
 from mlbench.rules.rounds import recognise_round
 from mlbench.submission.demands import category

@@ -8,7 +8,7 @@ import pytest
 from mlbench import Dim, Precision, TensorSpec, UsageError
 from mlbench.conformance.known_answers import reference_graphs
 from mlbench.conformance.known_state import stepping_graph
-from mlbench.execution.onnx_export import export_onnx
+from mlbench.execution.export.onnx_export import export_onnx
 from mlbench.toolkit import ModuleGraph
 from mlbench.toolkit.onnx_lowering import lower_onnx
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from mlbench import InvalidRunError, UsageError
-from mlbench.search.settings_search import Knob, KnobValues
 from mlbench.tuner.find_settings import find_settings
+from mlbench.tuner.search.settings_search import Knob, KnobValues
 
 START = KnobValues({"execution.workers": 1})
 

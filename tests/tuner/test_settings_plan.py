@@ -8,8 +8,8 @@ import pytest
 from mlbench import UsageError
 from mlbench.discovery import Plugins
 from mlbench.rules.tiers import Tier
-from mlbench.search.settings_search import SettingsTrial
 from mlbench.tuner import settings_plan
+from mlbench.tuner.search.settings_search import SettingsTrial
 from mlbench.tuner.settings_plan import plan_settings, searches_settings, values_to_save
 from mlbench.tuner.tune_plan import PROBES, TuneRequest
 

@@ -9,8 +9,8 @@ import pytest
 from mlbench import Precision, Profile, UsageError
 from mlbench.loadgen.scenarios import OFFLINE, SERVER
 from mlbench.rules.tiers import Tier
+from mlbench.settings.layers import RunConditions, resolve_settings
 from mlbench.tuner.tuned_settings import check_place, save_entry
-from mlbench.tuning import RunConditions, resolve_settings
 
 BERT = {"workload": "bert", "backend": "fast", "scenario": "Server"}
 FOUND = {"by": "mlbench tune", "runs": ["a", "b"]}

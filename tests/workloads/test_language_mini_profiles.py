@@ -17,10 +17,10 @@ from mlbench_recipes.language_reference import answers
 from mlbench import DECODE, DataError, EnginePlan, LoggedReply, Profile, Samples, Variant, Weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
-from mlbench.execution.compile_cache import build_once
 from mlbench.execution.engine_choice import engine_of
+from mlbench.execution.export.compile_cache import build_once
 from mlbench.rules.early_stopping import queries_needed
-from mlbench.tuning import RunConditions, resolve_settings
+from mlbench.settings.layers import RunConditions, resolve_settings
 
 
 class Mini:

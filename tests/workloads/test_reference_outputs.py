@@ -11,7 +11,7 @@ from mlbench import EnginePlan, LoggedReply, Precision, Profile, Samples, Varian
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
-from mlbench.scoring import output_difference
+from mlbench.rules.scoring import output_difference
 
 WORKLOADS = (
     *("resnet50", "retinanet", "3d-unet", "bert", "dlrm-v2"),

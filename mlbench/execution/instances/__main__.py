@@ -9,7 +9,7 @@ import os
 import sys
 
 from mlbench.execution.devices import environment_of
-from mlbench.execution.started_process import take_socket
+from mlbench.execution.processes.started_process import take_socket
 
 
 def main() -> int:

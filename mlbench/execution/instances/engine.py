@@ -18,7 +18,6 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics, InstanceStatistics
-from mlbench.engine_statistics import statistics_from_json
 from mlbench.errors import describe_error
 from mlbench.execution.cores import Core, core_groups
 from mlbench.execution.devices import named_devices, near_cores
@@ -30,7 +29,8 @@ from mlbench.execution.instances.sample_store import SampleStore
 from mlbench.execution.instances.sorted_samples import put_sorted
 from mlbench.execution.instances.statistics import add_calls, add_statistics
 from mlbench.execution.variations import Variation
-from mlbench.runtime_facts import merge_runtimes, runtime_from_json
+from mlbench.wire.engine_statistics import statistics_from_json
+from mlbench.wire.runtime_facts import merge_runtimes, runtime_from_json
 
 logger = logging.getLogger(__name__)
 

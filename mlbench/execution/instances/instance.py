@@ -10,18 +10,18 @@ import numpy as np
 
 from mlbench.contracts.engine import Capacity, Samples
 from mlbench.execution.cores import Core
-from mlbench.execution.failures import (
+from mlbench.execution.instances.dispatcher import Consumer
+from mlbench.execution.instances.messages import Line, Message, NoMessageError, numbers
+from mlbench.execution.processes.failures import (
     FailureKind,
     ProcessEndedError,
     describe_exit,
     error_from_wire,
     report_from_values,
 )
-from mlbench.execution.instances.dispatcher import Consumer
-from mlbench.execution.instances.messages import Line, Message, NoMessageError, numbers
-from mlbench.execution.patience import Silence
-from mlbench.execution.side_process import SideProcess
-from mlbench.execution.usage import oom_kills_so_far
+from mlbench.execution.processes.patience import Silence
+from mlbench.execution.processes.side_process import SideProcess
+from mlbench.execution.processes.usage import oom_kills_so_far
 
 _ENDS_WITHIN_S = 10.0
 _ANSWERS_WITHIN_S = 30.0

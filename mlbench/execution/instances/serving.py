@@ -20,15 +20,15 @@ from mlbench.contracts.engine import Capacity, Engine, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.contracts.runtime_facts import RuntimeFacts
-from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import describe_error, one_line
 from mlbench.execution.engine_choice import contain_refusals, engine_of
-from mlbench.execution.failures import error_to_wire
 from mlbench.execution.instances.messages import Line, Message, MessageSink, NoMessageError, numbers
 from mlbench.execution.plain_values import plain_entries
-from mlbench.execution.usage import peak_bytes
+from mlbench.execution.processes.failures import error_to_wire
+from mlbench.execution.processes.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
-from mlbench.runtime_facts import runtime_to_json
+from mlbench.wire.engine_statistics import statistics_to_json
+from mlbench.wire.runtime_facts import runtime_to_json
 
 logger = logging.getLogger(__name__)
 

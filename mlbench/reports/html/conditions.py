@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mlbench.contracts.load_pattern import Arrivals
-from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.beside import count_neighboured
-from mlbench.records.environment import Environment
-from mlbench.records.other_work import count_beside
+from mlbench.records.machine.environment import Environment
+from mlbench.records.machine.other_work import count_beside
 from mlbench.records.published import place_of, why_not_placed
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import overhead
@@ -19,7 +18,8 @@ from mlbench.reports.published import place_lines
 from mlbench.reports.steady_speed import steady_speed
 from mlbench.reports.summary import Combination, Summary
 from mlbench.reports.units import percent, plural, quantity, size, three_digits
-from mlbench.runtime_facts import runtime_to_json
+from mlbench.wire.engine_statistics import statistics_to_json
+from mlbench.wire.runtime_facts import runtime_to_json
 
 _MEDIANS = ("50.00_percentile_per_query_latency", "50.00_percentile_latency")
 

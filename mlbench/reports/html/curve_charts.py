@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mlbench.records.published import merge_variants, select_published
-from mlbench.records.run_names import CURVE_TAG
 from mlbench.records.run_record import RunRecord
+from mlbench.records.store.run_names import CURVE_TAG
 from mlbench.reports.curve import CurvePoint, curve_points, headings, is_dominated, table_rows
 from mlbench.reports.html.drawing import SOFT, WARN, Figure, Palette, limit_line, points, svg_of, time_axis
 from mlbench.reports.html.table import table

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlbench.records.run_names import CURVE_TAG
 from mlbench.records.run_record import RunRecord
+from mlbench.records.store.run_names import CURVE_TAG
 from mlbench.reports.html.drawing import Figure, Palette, Row, limit_line, points, svg_of, time_axis
 from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination

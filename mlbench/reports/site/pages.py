@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from mlbench.records.stored_runs import StoredRuns
+from mlbench.records.store.stored_runs import StoredRuns
 from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.explanation import sentence
 from mlbench.reports.html import conditions, results

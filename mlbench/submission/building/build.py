@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.errors import StorageError, UsageError
-from mlbench.records.whole_folder import hold_folder_beside
+from mlbench.records.store.whole_folder import hold_folder_beside
 from mlbench.submission.building.entries import BuiltEntry
 from mlbench.submission.building.files import write_tree
 from mlbench.submission.building.system import System

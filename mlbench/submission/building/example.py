@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mlbench.errors import UsageError
-from mlbench.records.environment import observe_environment
-from mlbench.records.host_hardware import observe_host_hardware
+from mlbench.records.machine.environment import observe_environment
+from mlbench.records.machine.host_hardware import observe_host_hardware
 from mlbench.rules.entry_demand import Division
 from mlbench.rules.official import Category
 from mlbench.submission.building.entries import BuiltEntry

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlbench.documents import copy_file, copy_folder, inside, is_file
 from mlbench.errors import UsageError
 from mlbench.loadgen.settings import Mode
 from mlbench.rules.entry_demand import Division
@@ -17,6 +16,7 @@ from mlbench.submission.building.system import System
 from mlbench.submission.checking.compliance import COMPLIANCE
 from mlbench.submission.compliance_files import shorten_log
 from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, MEASUREMENTS, RESULTS, SUMMARY, SYSTEMS
+from mlbench.system.documents import copy_file, copy_folder, inside, is_file
 
 _SHARED_CODE = "mlbench"
 """The folder under ``code`` that all models share."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mlbench.documents import read_json_object
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
 from mlbench.rules.entry_demand import Division
@@ -30,6 +29,7 @@ from mlbench.submission.system_fields import (
     TEXT_FIELDS,
     is_network_system,
 )
+from mlbench.system.documents import read_json_object
 
 RECORDED_FIELDS = ("network_protocol", "number_connections", "net_software_stack_loadgen", "net_software_stack_sut")
 """Fields of a system over a network that a run recorded; `with_recorded` fills those that are empty."""

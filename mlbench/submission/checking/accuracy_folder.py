@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import is_file, read_bytes
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import missing_end, read_damaged_detail
 from mlbench.submission.checking.findings import Reaction
 from mlbench.submission.checking.folder_files import describe_difference, list_files
 from mlbench.submission.scores import read_log_hash
 from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY, Benchmark
+from mlbench.system.documents import is_file, read_bytes
 
 LARGEST_LOG_BYTES = 10_240
 ELLIPSIS = b"\n\n...\n\n"

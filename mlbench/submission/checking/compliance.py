@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlbench.documents import is_file, read_text, refuse_odd_values
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import DetailLog, read_detail, result_of
 from mlbench.records.run_record import RuleRecord
@@ -27,6 +26,7 @@ from mlbench.submission.scores import read_printed
 from mlbench.submission.sources import Sources
 from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY
 from mlbench.submission.verdict import judge_log
+from mlbench.system.documents import is_file, read_text, refuse_odd_values
 
 COMPLIANCE = "compliance"
 VERIFY_PERFORMANCE, VERIFY_ACCURACY = "verify_performance.txt", "verify_accuracy.txt"

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlbench.documents import is_file, read_json_object
 from mlbench.errors import DataError
 from mlbench.submission.checking.findings import Reaction, TreeFinding, list_names
 from mlbench.submission.system_fields import (
@@ -25,6 +24,7 @@ from mlbench.submission.system_fields import (
     is_network_system,
 )
 from mlbench.submission.tree import RESULTS, ResultEntry
+from mlbench.system.documents import is_file, read_json_object
 
 _IN_CSV = ("system_name", "host_processor_model_name", "accelerator_model_name", "framework", "operating_system")
 _NETWORK_DIVISIONS = {"network": True, "closed": False}

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.documents import leads_out
 from mlbench.errors import UsageError
 from mlbench.submission.checking.findings import Reaction, TreeFinding, list_names
 from mlbench.submission.tree import DIVISIONS, RESULTS
+from mlbench.system.documents import leads_out
 
 LARGEST_FILE_BYTES = 50 << 20
 _BESIDE_DIVISIONS = (".git", ".github", "assets")

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import is_file, read_json, read_text
 from mlbench.errors import DataError
 from mlbench.submission.checking.findings import Reaction, TreeFinding, list_names
 from mlbench.submission.checking.folder_files import list_files
 from mlbench.submission.checking.quirks import checker_quirks
 from mlbench.submission.configuration import read_equal_issue
 from mlbench.submission.tree import MLPERF_CONF, USER_CONF, Benchmark, ResultEntry
+from mlbench.system.documents import is_file, read_json, read_text
 
 _REQUIRED_FILES = (MLPERF_CONF, USER_CONF, "README.md")
 _CALIBRATION = "calibration_process.adoc"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from mlbench.documents import read_json_object
 from mlbench.errors import DataError
 from mlbench.rules.official import Category
 from mlbench.submission.checking.findings import TreeFinding
 from mlbench.submission.checking.quirks import checker_quirks
 from mlbench.submission.tree import Benchmark, ResultEntry, benchmark_of, scenario_of
+from mlbench.system.documents import read_json_object
 
 
 def check_scenarios(entries: Sequence[ResultEntry]) -> Iterator[TreeFinding]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlbench.contracts.rules import Tokens
-from mlbench.documents import is_file, refuse_odd_values
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import read_damaged_detail
 from mlbench.loadgen.scenarios import OFFICIAL
@@ -39,6 +38,7 @@ from mlbench.submission.tree import (
     scenario_of,
 )
 from mlbench.submission.verdict import judge_result
+from mlbench.system.documents import is_file, refuse_odd_values
 
 _LOGGED = frozenset(scenario.loadgen for scenario in OFFICIAL)
 _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.documents import inside
 from mlbench.records.run_record import ResultRecord
 from mlbench.submission.checking.compliance import check_compliance
 from mlbench.submission.checking.descriptions import check_system
@@ -17,6 +16,7 @@ from mlbench.submission.checking.required import check_scenarios
 from mlbench.submission.checking.results import ResultCheck, check_result
 from mlbench.submission.rounds import explain_other_tree
 from mlbench.submission.tree import ResultEntry, entries_of
+from mlbench.system.documents import inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

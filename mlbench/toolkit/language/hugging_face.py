@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlbench.documents import JsonObject, foreign, open_regular, read_bytes, read_json_object, refusal
-from mlbench.documents.headers import LONGEST_HEADER, StoredTensor, stored_tensors
 from mlbench.errors import DataError
+from mlbench.system.documents import JsonObject, foreign, open_regular, read_bytes, read_json_object, refusal
+from mlbench.system.documents.headers import LONGEST_HEADER, StoredTensor, stored_tensors
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlbench.contracts.workload import Weights
-from mlbench.documents import read_json_object
 from mlbench.errors import UsageError
+from mlbench.system.documents import read_json_object
 from mlbench.toolkit.language.hugging_face import (
     ModelDescription,
     check_config,

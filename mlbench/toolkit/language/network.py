@@ -14,8 +14,8 @@ from typing import Any
 from mlbench.contracts.generation import Decoding
 from mlbench.contracts.graph import Graph
 from mlbench.contracts.precision import Precision
-from mlbench.documents import read_json_object
 from mlbench.errors import DataError, first_line
+from mlbench.system.documents import read_json_object
 from mlbench.toolkit.files import refuse_unread, verify_file
 from mlbench.toolkit.language.graphs import CacheShape, language_graphs
 from mlbench.toolkit.language.hugging_face import check_config, check_memory, stored_weights

@@ -15,8 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mlbench.documents import foreign, open_regular
 from mlbench.errors import DataError
+from mlbench.system.documents import foreign, open_regular
 
 _GZIP = b"\x1f\x8b"
 _AS_JSON = "Save it again as JSON: table.to_json('table.json', orient='records')."

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench.documents import DATA_BYTES, read_json, refusal
 from mlbench.errors import DataError
+from mlbench.system.documents import DATA_BYTES, read_json, refusal
 from mlbench.toolkit.language.pickles import read_pickled_table
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.documents import foreign
 from mlbench.errors import DataError, first_line
+from mlbench.system.documents import foreign
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

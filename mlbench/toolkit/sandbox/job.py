@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
-from mlbench.execution.supervisor import die_with_parent
+from mlbench.execution.processes.supervisor import die_with_parent
 from mlbench.toolkit.sandbox import linux
 from mlbench.toolkit.sandbox.outcome import SandboxLimits, Wall
 

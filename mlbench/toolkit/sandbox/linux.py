@@ -7,7 +7,7 @@ import errno
 import os
 import struct
 
-from mlbench.execution.supervisor import prctl
+from mlbench.execution.processes.supervisor import prctl
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000

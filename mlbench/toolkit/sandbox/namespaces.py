@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from mlbench.execution.supervisor import die_with_parent
+from mlbench.execution.processes.supervisor import die_with_parent
 from mlbench.toolkit.sandbox import linux, seccomp
 from mlbench.toolkit.sandbox.job import SandboxJob, exit_code, run_program
 

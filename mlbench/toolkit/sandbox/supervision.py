@@ -12,7 +12,7 @@ import stat
 import time
 from typing import NoReturn
 
-from mlbench.execution.supervisor import adopt_orphans, descendants, end_descendants
+from mlbench.execution.processes.supervisor import adopt_orphans, descendants, end_descendants
 from mlbench.toolkit.sandbox import landlock, linux, memory_folder, namespaces
 from mlbench.toolkit.sandbox.control_group import ControlGroup
 from mlbench.toolkit.sandbox.job import (

@@ -13,9 +13,9 @@ import torch
 
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError
-from mlbench.execution.compile_cache import build_once
-from mlbench.execution.tracing import tracing_versions
-from mlbench.processor import machine_flags
+from mlbench.execution.export.compile_cache import build_once
+from mlbench.execution.export.tracing import tracing_versions
+from mlbench.system.processor import machine_flags
 from mlbench.toolkit.exported_program import export_program, graph_step
 
 FILE = "graph.pt2"

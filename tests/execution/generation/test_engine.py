@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mlbench import DECODE, PREFILL, CacheCounts, Prompt, UsageError
-from mlbench.engine_statistics import statistics_to_json
 from mlbench.execution.composed_engine import ComposedEngine
 from mlbench.execution.generation.admission import Admission
 from mlbench.execution.generation.engine import GenerationEngine
+from mlbench.wire.engine_statistics import statistics_to_json
 
 
 @pytest.mark.parametrize("batch", [1, 3, 4, 16, "auto"])

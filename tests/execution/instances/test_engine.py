@@ -27,9 +27,9 @@ from mlbench import (
 )
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.cores import Core
-from mlbench.execution.failures import FailureKind, ProcessEndedError
 from mlbench.execution.instances import engine as module
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
+from mlbench.execution.processes.failures import FailureKind, ProcessEndedError
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.loadgen.settings import Mode, Seeds, Test

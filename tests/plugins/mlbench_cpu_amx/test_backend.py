@@ -41,7 +41,8 @@ def machine(monkeypatch):
         monkeypatch.setattr(module, "machine_flags", lambda: flags)
         monkeypatch.setattr(module, "has_cxx", lambda: compiler)
         monkeypatch.setattr(
-            "mlbench.installed.find_distributions", lambda asked: {name: one for name in asked if name in distributions}
+            "mlbench.system.installed.find_distributions",
+            lambda asked: {name: one for name in asked if name in distributions},
         )
         return CpuAmx().probe()
 

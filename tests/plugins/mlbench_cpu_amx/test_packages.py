@@ -11,8 +11,8 @@ from mlbench_cpu_amx.instruction_sets import list_available
 from mlbench_cpu_amx.options import CpuAmxOptions
 
 from mlbench import Dim, Precision, TensorSpec
-from mlbench.runtime_facts import runtime_to_json
 from mlbench.toolkit import ModuleGraph, machine_flags
+from mlbench.wire.runtime_facts import runtime_to_json
 
 torch = pytest.importorskip("torch")
 

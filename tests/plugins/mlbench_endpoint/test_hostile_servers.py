@@ -32,9 +32,9 @@ from hostile_server import (
 from mlbench import UnavailableError
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
-from mlbench.requests import RunRequest, resolve
+from mlbench.planning.requests import RunRequest, resolve
 from mlbench.rules.tiers import Tier
-from mlbench.runner import run_benchmark
+from mlbench.running.runner import run_benchmark
 
 
 @pytest.mark.slow

@@ -11,9 +11,9 @@ import pytest
 
 from mlbench.discovery import Plugins
 from mlbench.graph_export.export import ExportRequest, export_graphs
-from mlbench.requests import RunRequest, resolve
+from mlbench.planning.requests import RunRequest, resolve
 from mlbench.rules.tiers import Tier
-from mlbench.runner import run_benchmark
+from mlbench.running.runner import run_benchmark
 
 pytest.importorskip("onnxruntime")
 graph_server = pytest.importorskip("graph_server")

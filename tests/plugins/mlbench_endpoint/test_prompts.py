@@ -18,7 +18,7 @@ from mlbench_endpoint.text_sample import TextSample
 from mlbench import Backend, EnginePlan, GraphBackend, Model, Probe, UsageError
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
-from mlbench.requests import combinations
+from mlbench.planning.requests import combinations
 
 
 def drawn(text):

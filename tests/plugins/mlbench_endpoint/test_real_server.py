@@ -20,9 +20,9 @@ from mlbench_recipes.language_reference import answers
 from mlbench import EnginePlan, Profile, Samples, Variant, Weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
-from mlbench.requests import RunRequest, resolve
+from mlbench.planning.requests import RunRequest, resolve
 from mlbench.rules.tiers import Tier
-from mlbench.runner import run_benchmark
+from mlbench.running.runner import run_benchmark
 
 for package in ("aiohttp", "fastapi", "openai", "uvicorn"):  # the last three are `transformers serve`'s
     pytest.importorskip(package, reason="transformers serve needs transformers[serving]")

@@ -16,9 +16,9 @@ from mlbench_endpoint.started_server import LOG_NAME, StartedServer, server_comm
 
 from mlbench import UnavailableError, UsageError
 from mlbench.discovery import Plugins
-from mlbench.requests import RunRequest, resolve
+from mlbench.planning.requests import RunRequest, resolve
 from mlbench.rules.tiers import Tier
-from mlbench.runner import run_benchmark
+from mlbench.running.runner import run_benchmark
 
 pytest.importorskip("aiohttp")
 

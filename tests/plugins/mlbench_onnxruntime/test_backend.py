@@ -449,7 +449,7 @@ def installed(*names: str):
 
 def test_the_probe_tells_devices_by_the_distribution(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "mlbench.installed.find_distributions", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript")
+        "mlbench.system.installed.find_distributions", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript")
     )
     probe = OnnxRuntime().probe()
     assert probe.is_available
@@ -458,7 +458,7 @@ def test_the_probe_tells_devices_by_the_distribution(monkeypatch: pytest.MonkeyP
 
 def test_two_distributions_of_one_module_are_refused_and_distinguished(monkeypatch: pytest.MonkeyPatch):
     both = ("onnxruntime", "onnxruntime-gpu")
-    monkeypatch.setattr("mlbench.installed.find_distributions", installed(*both, "torch", "onnx", "onnxscript"))
+    monkeypatch.setattr("mlbench.system.installed.find_distributions", installed(*both, "torch", "onnx", "onnxscript"))
     probe = OnnxRuntime().probe()
     assert (probe.is_available, probe.reason) == (
         False,
@@ -475,7 +475,7 @@ def test_two_distributions_of_one_module_are_refused_and_distinguished(monkeypat
 
 def test_a_distribution_whose_files_went_with_another_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "mlbench.installed.find_distributions", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript")
+        "mlbench.system.installed.find_distributions", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript")
     )
     namespace = SimpleNamespace(origin=None)  # a folder is left, without its __init__.py
     monkeypatch.setattr("mlbench_onnxruntime.backend.find_spec", lambda name: namespace)
@@ -494,6 +494,6 @@ def test_a_distribution_whose_files_went_with_another_is_refused(monkeypatch: py
 def test_the_probe_says_what_is_missing_and_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], reason: str
 ):
-    monkeypatch.setattr("mlbench.installed.find_distributions", installed(*names))
+    monkeypatch.setattr("mlbench.system.installed.find_distributions", installed(*names))
     probe = OnnxRuntime().probe()
     assert (probe.is_available, probe.reason, probe.install) == (False, reason, "pip install 'mlbench-inference[cpu]'")

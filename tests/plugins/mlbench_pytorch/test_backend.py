@@ -55,7 +55,7 @@ def test_a_device_that_torch_does_not_have_is_refused_with_those_it_has(device: 
 
 
 def test_without_torch_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("mlbench.installed.find_distributions", lambda names: {})
+    monkeypatch.setattr("mlbench.system.installed.find_distributions", lambda names: {})
     probe = PyTorch().probe()
     assert not probe.is_available
     assert (probe.reason, probe.install) == ("torch is not installed", "pip install 'mlbench-inference[cpu]'")

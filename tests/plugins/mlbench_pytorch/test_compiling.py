@@ -9,7 +9,7 @@ from mlbench_pytorch.backend import PyTorch
 
 from mlbench import Dim, Precision, Profile, RuntimeFacts, TensorSpec
 from mlbench.discovery import Plugins
-from mlbench.requests import RunRequest, settings_of
+from mlbench.planning.requests import RunRequest, settings_of
 from mlbench.rules.tiers import Tier
 from mlbench.toolkit import ModuleGraph, TorchOptions
 

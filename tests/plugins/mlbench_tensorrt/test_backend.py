@@ -26,8 +26,8 @@ from mlbench.conformance.known_answers import reference_graphs
 from mlbench.conformance.known_state import reading_graph, stepping_graph
 from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.generation.cache import CacheLimits
+from mlbench.settings.layers import fill_template
 from mlbench.toolkit import ModuleGraph, ShapeRange, onnx_identity, shape_ranges
-from mlbench.tuning import fill_template
 
 ROOT = Path(__file__).parents[3]
 BATCH = Dim(name="batch", smallest=1, usual=16, largest=128)
@@ -129,7 +129,7 @@ def installed(*names: str):
 
 
 def test_the_probe_names_all_that_is_missing(monkeypatch):
-    monkeypatch.setattr("mlbench.installed.find_distributions", installed("torch", "onnx", "onnxruntime"))
+    monkeypatch.setattr("mlbench.system.installed.find_distributions", installed("torch", "onnx", "onnxruntime"))
     monkeypatch.setattr(Path, "glob", lambda *_: iter([]))
     probe = TensorRt().probe()
     reason = "no NVIDIA GPU here (no /dev/nvidia0) and tensorrt, onnxscript not installed"
@@ -140,7 +140,7 @@ def test_the_probe_names_all_that_is_missing(monkeypatch):
 @pytest.mark.parametrize("quantiser", ["onnxruntime", "onnxruntime-gpu"])
 def test_where_everything_is_there_the_probe_offers_every_precision(monkeypatch, quantiser):
     names = ("torch", "onnx", "onnxscript", quantiser, "tensorrt-cu13")
-    monkeypatch.setattr("mlbench.installed.find_distributions", installed(*names))
+    monkeypatch.setattr("mlbench.system.installed.find_distributions", installed(*names))
     monkeypatch.setattr(Path, "glob", lambda *_: iter([Path("/dev/nvidia0")]))
     probe = TensorRt().probe()
     assert probe.is_available

@@ -11,7 +11,7 @@ from mlbench_vllm.options import VllmOptions
 
 from mlbench import EnginePlan, Model, Profile, UsageError, Variant, Weights
 from mlbench.discovery import Plugins
-from mlbench.tuning import fill_template
+from mlbench.settings.layers import fill_template
 
 
 def installed(monkeypatch, **versions):

@@ -12,7 +12,7 @@ from mlbench import DataError, GraphError, Profile, UsageError, Variant, Weights
 from mlbench.discovery import Plugins
 from mlbench.rules.early_stopping import queries_needed
 from mlbench.rules.tiers import Tier
-from mlbench.tuning import RunConditions, resolve_settings
+from mlbench.settings.layers import RunConditions, resolve_settings
 
 TORCHSCRIPT = Path("resnext50_32x4d_fpn.pth")
 ONNX = Path("resnext50_32x4d_fpn.onnx")
@@ -196,7 +196,7 @@ def test_the_mini_profile_with_random_weights_claims_no_accuracy():
 @pytest.mark.parametrize(("profile", "largest_batch"), [("mini", 128), ("full", 16)])
 def test_the_batch_sweep_stops_before_the_logits_of_official_images_fill_the_memory(profile, largest_batch):
     from mlbench.discovery import Plugins
-    from mlbench.tuning import RunConditions, resolve_settings
+    from mlbench.settings.layers import RunConditions, resolve_settings
 
     plugins = Plugins.discover()
     run_conditions = RunConditions(

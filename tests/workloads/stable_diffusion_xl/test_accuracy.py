@@ -10,7 +10,7 @@ from mlbench_stable_diffusion_xl.captions import read_captions
 from mlbench_stable_diffusion_xl.fid import Statistics, read_statistics
 
 from mlbench import InvalidRunError, LoggedReply
-from mlbench.scoring import score
+from mlbench.rules.scoring import score
 
 
 def grey(level):

@@ -12,7 +12,7 @@ from mlbench_stable_diffusion_xl.mini_profile import CLIP_FILES, MiniProfile
 from mlbench_stable_diffusion_xl.program import TextToImage
 
 from mlbench import DataError, LoggedReply, Precision, Weights
-from mlbench.scoring import score
+from mlbench.rules.scoring import score
 
 PROFILE = MiniProfile.shipped()
 BATCH = 32

@@ -1,0 +1,1 @@
+"""Graphs exported for runtimes, and the cache of what was made."""

@@ -1,0 +1,1 @@
+"""Processes of their own: started, watched and ended."""

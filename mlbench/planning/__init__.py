@@ -1,0 +1,1 @@
+"""What is to be measured, all of it checked before the first run."""

@@ -1,0 +1,227 @@
+"""What to measure: requests as they are typed, and as they are once every name and setting was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from mlbench.cluster.cluster_check import check_cluster
+from mlbench.cluster.demand import NetworkDemand, check_network
+from mlbench.contracts.backend import EnginePlan, Probe
+from mlbench.contracts.power import AUTO, NONE
+from mlbench.contracts.precision import Precision
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.discovery import Plugins
+from mlbench.errors import UnavailableError, UsageError
+from mlbench.execution.instances.resource_check import check_demand
+from mlbench.fetching.fetched_settings import fetched_settings
+from mlbench.records.run_record import AuditRecord, ReplayRecord
+from mlbench.rules.entry_demand import ANY_ENTRY, EntryDemand
+from mlbench.rules.official import Category
+from mlbench.rules.own import rules_of
+from mlbench.rules.tiers import Tier
+from mlbench.settings.layers import RunConditions, Settings, resolve_settings
+from mlbench.system.folders import data_folder, results_folder, system_settings_file, tuned_settings_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What to measure. Names are as typed; `resolve` checks them."""
+
+    workload: str
+    backend: str
+    scenario: str
+    profile: Profile = Profile.MINI
+    tier: Tier = Tier.SMOKE
+    weights: Weights = Weights.TRAINED
+    precision: Precision | None = None
+    """None: the backend's first."""
+    wants_accuracy: bool = True
+    entry: EntryDemand = ANY_ENTRY
+    """The entry of a submission that it is made for."""
+    power: str = AUTO
+    """A power meter's name; ``auto``: all that can measure here; ``none``."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the command line, as text, or of a function's caller."""
+    suite_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the suite file that the run stands in."""
+    results: Path = field(default_factory=results_folder)
+    tag: str = ""
+    """The set of runs that it belongs to."""
+    repeat: int = 1
+    """Which of several runs of the same request it is, from 1."""
+    network: NetworkDemand | None = None
+    """The nodes that answer its samples; None: this machine does."""
+    is_probe: bool = False
+    """Whether a search makes it, for its speed alone: the overhead is not measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedRequest(RunRequest):
+    """A request that `resolve` looked into: what a run, its claim and its record go by from there on.
+
+    `settings` follow from the fields of the request. A copy may have another ``tag`` or ``repeat``; for other changes
+    the request is to be resolved again.
+    """
+
+    precision: Precision
+    settings: Settings
+    accuracy_of: Path | None = None
+    """The folder of an earlier run whose accuracy test stands for this run's; None: it makes its own."""
+    audit: AuditRecord | None = None
+    """The compliance test that the run is; None: a run for a result."""
+    replay: ReplayRecord | None = None
+    """The run that it replays; None: it replays none."""
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether other machines answer its samples, over a network or as nodes of a cluster."""
+        nodes = self.settings.by_key.get("execution.nodes")
+        return self.network is not None or bool(nodes and nodes.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """A combination of a workload and a scenario that the rules do not define."""
+
+    workload: str
+    scenario: str
+    category: Category | None = None
+    """The category of the entries that were asked for."""
+
+    def __str__(self) -> str:
+        where = f" for {self.category} systems" if self.category else ""
+        return f"{self.workload} {self.scenario}: the rules do not define this combination{where}."
+
+
+def combinations(  # noqa: PLR0913 - the axes of a matrix
+    plugins: Plugins,
+    workloads: Sequence[str],
+    backends: Sequence[str],
+    scenarios: Sequence[str],
+    precision: Precision | None = None,
+    *,
+    entry: EntryDemand = ANY_ENTRY,
+    **common: Any,
+) -> Iterator[RunRequest | Undefined]:
+    """Yield a request for each combination, workload by workload.
+
+    An empty axis stands for all workloads that have the entry, the best backend that offers the precision, or all
+    scenarios that the rules define or its category requires: first the one that sends all samples at once, in which an
+    accuracy test that others may share takes least.
+
+    Raises:
+        MlbenchError: a name is unknown, its plugin broken, or a workload that is named has no such entry.
+    """
+    named = [plugins.scenario(name) for name in scenarios]
+    every = sorted(plugins.scenarios.values(), key=lambda each: not each.sends_all_at_once)
+    default = [name for name, each in plugins.workloads.items() if each.is_default]
+    for workload in [plugins.workload(name) for name in workloads or _having(entry, default, plugins)]:
+        settled = entry.settle(workload.name, rules_of(workload))
+        defined = entry.scenarios(rules_of(workload))
+        for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend(precision)]:
+            for scenario in named or every:
+                is_possible = scenario.loadgen in defined or (scenario.is_beyond_rules and not entry.category)
+                if is_possible and (named or scenario.name in defined):
+                    yield RunRequest(
+                        workload=workload.name,
+                        backend=backend.name,
+                        scenario=scenario.name,
+                        precision=precision,
+                        entry=settled,
+                        **common,
+                    )
+                elif named:
+                    yield Undefined(workload.name, scenario.name, entry.category)
+
+
+def _having(entry: EntryDemand, names: Sequence[str], plugins: Plugins) -> Sequence[str]:
+    """Return the workloads that have an entry.
+
+    Raises:
+        UsageError: none has it, or there can be none.
+    """
+    found, errors = [], []
+    for name in names:
+        try:
+            entry.settle(name, rules_of(plugins.workload(name)))
+        except UsageError as error:
+            errors.append(error)
+        else:
+            found.append(name)
+    if errors and not found:
+        raise errors[0]
+    return found
+
+
+def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
+    """Return every setting of a run, and where it comes from.
+
+    Raises:
+        MlbenchError: a name is unknown, or a setting unknown or of the wrong type.
+    """
+    backend = plugins.backend(request.backend)
+    run_conditions = RunConditions(
+        workload=plugins.workload(request.workload),
+        backend=backend,
+        scenario=plugins.scenario(request.scenario),
+        profile=request.profile,
+        tier=request.tier,
+        precision=request.precision or _probe(request, plugins).precisions[0],
+    )
+    reads_fetched = request.profile is Profile.FULL and request.weights is Weights.TRAINED
+    return resolve_settings(
+        run_conditions,
+        tuned_file=tuned_settings_file(),
+        system_file=system_settings_file(),
+        data=fetched_settings(run_conditions.workload, data_folder()) if reads_fetched else {},
+        suite=request.suite_settings,
+        command_line=request.overrides,
+    )
+
+
+def resolve(request: RunRequest, plugins: Plugins) -> ResolvedRequest:
+    """Return a request with its precision and settings, after checking it before anything runs.
+
+    Raises:
+        MlbenchError: a name or setting is wrong, the backend cannot run here, or does not offer the precision.
+    """
+    return resolve_with(settings_of(request, plugins), request, plugins)
+
+
+def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> ResolvedRequest:
+    """Return a request with its precision and these settings; raises as `resolve`."""
+    scenario, plan = plugins.scenario(request.scenario), settings.fill("execution", EnginePlan())
+    check_network(request.network, request.entry, scenario, plan)
+    check_cluster(plan, scenario, has_network=request.network is not None)
+    if not plan.nodes:  # else each node looks at its own cores
+        check_demand(plan, scenario)
+    if request.network:
+        request.network.check_served(request.workload, request.backend, request.profile, request.weights)
+    if request.power not in (AUTO, NONE) and (request.network or plan.nodes):
+        raise UsageError(f"power meter {request.power} cannot measure other machines.", hint="Use --power none.")
+    if request.power not in (AUTO, NONE) and (reason := plugins.meter_fault(request.power)):
+        raise UnavailableError(f"power meter {request.power} cannot measure here: {reason}.")
+    probe = _probe(request, plugins)
+    if not probe.is_available:
+        raise UnavailableError(f"backend {request.backend} cannot run here: {probe.reason}.", hint=probe.install)
+    if request.precision and request.precision not in probe.precisions:
+        offered = ", ".join(probe.precisions)
+        raise UsageError(
+            f"{request.backend} does not offer precision {request.precision}.", hint=f"It offers: {offered}."
+        )
+    return ResolvedRequest(
+        **{each.name: getattr(request, each.name) for each in fields(RunRequest)}
+        | {
+            "precision": request.precision or probe.precisions[0],
+            "settings": settings,
+            "entry": request.entry.settle(request.workload, rules_of(plugins.workload(request.workload))),
+        }
+    )
+
+
+def _probe(request: RunRequest, plugins: Plugins) -> Probe:
+    """Return what the backend offers where it will run."""
+    return request.network.probe if request.network else plugins.probe(request.backend)

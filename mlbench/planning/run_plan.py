@@ -1,0 +1,135 @@
+"""What commands and the Python functions are about to measure, all of it checked before the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mlbench.contracts.precision import Precision
+from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS, is_tag
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.execution.lanes import Lane
+from mlbench.planning.lane_demand import lanes_for
+from mlbench.planning.requests import ResolvedRequest, RunRequest, Undefined, combinations, resolve
+from mlbench.planning.suite import SharedRuns, answers, differing_facts, in_pairs, missing, read_suite, requests_of
+from mlbench.records.run_record import RunRecord
+from mlbench.records.store.reading import read_runs
+from mlbench.records.store.run_folder import remove_abandoned, runs_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Runs that were asked for, all of which can be carried out."""
+
+    requests: tuple[ResolvedRequest, ...]
+    """Those to make, in their order."""
+    done: tuple[RunRecord, ...] = ()
+    """The stored records of the other runs that were asked for."""
+    undefined: tuple[Undefined, ...] = ()
+    """Combinations that the rules do not define; they are left out."""
+    shared: SharedRuns | None = None
+    """Where given, other processes may be making the same runs."""
+    lanes: tuple[Lane, ...] = ()
+    """The parts of this machine on which they are made side by side; none: one at a time."""
+
+    @property
+    def asked(self) -> int:
+        """Return how many runs were asked for."""
+        return len(self.requests) + len(self.done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsPlan:
+    """Runs of two suites, to be made interleaved."""
+
+    requests: tuple[ResolvedRequest, ...]
+    tags: tuple[str, str]
+    """The tag of the base's runs, and that of the new side's."""
+    differing: tuple[str, ...]
+    """Facts in which the two files differ, as `compare` names them."""
+
+    def sides(self, records: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunRecord]]:
+        """Return which of the records are the base's, and which the new side's."""
+        base, new = self.tags
+        return [each for each in records if each.tag == base], [each for each in records if each.tag == new]
+
+
+def plan_runs(  # noqa: PLR0913 - the axes of a matrix
+    plugins: Plugins,
+    *,
+    workloads: Sequence[str],
+    backends: Sequence[str],
+    scenarios: Sequence[str],
+    precisions: Sequence[Precision],
+    repeats: int = 1,
+    parallel: int = 1,
+    **common: Any,
+) -> RunPlan:
+    """Return a run of each combination, all once, then all again, ``parallel`` of them side by side.
+
+    An empty axis stands for what `combinations` takes for it. ``common`` are other fields of `RunRequest`.
+
+    Raises:
+        MlbenchError: a name or setting is wrong, a backend cannot run here, or the rules define no combination.
+    """
+    if not is_tag(tag := common.get("tag", "")):
+        raise UsageError(f"tag is {tag[:LONGEST_TAG]!r}.", hint=f"It is plain text of up to {LONGEST_TAG} characters.")
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise UsageError(f"repeat is {repeats}.", hint=f"It lies from 1 to {MOST_REPEATS}.")
+    found = [
+        each
+        for precision in (*precisions,) or (None,)
+        for each in combinations(plugins, workloads, backends, scenarios, precision=precision, **common)
+    ]
+    requests = [resolve(each, plugins) for each in found if isinstance(each, RunRequest)]
+    if not requests and (undefined := next((each for each in found if isinstance(each, Undefined)), None)):
+        raise UsageError(str(undefined), hint="`mlbench list` says which scenarios each workload has.")
+    return RunPlan(
+        requests=tuple(replace(each, repeat=repeat) for repeat in range(1, repeats + 1) for each in requests),
+        undefined=tuple(each for each in found if isinstance(each, Undefined)),
+        lanes=lanes_for(requests, plugins, parallel),
+    )
+
+
+def plan_suite(  # noqa: PLR0913 - the options of `mlbench run --suite`
+    file: Path,
+    plugins: Plugins,
+    *,
+    results: Path,
+    overrides: Mapping[str, Any],
+    fresh: bool = False,
+    parallel: int = 1,
+) -> RunPlan:
+    """Return the runs of a suite file that are missing or failed, or with ``fresh`` all, ``parallel`` side by side.
+
+    Raises:
+        MlbenchError: the file, or something that it names, is wrong.
+    """
+    requests = requests_of(read_suite(file), plugins, results=results, overrides=overrides)
+    lanes = lanes_for(requests, plugins, parallel)
+    remove_abandoned(results)
+    shared = None if fresh else SharedRuns(results)
+    stored = [] if fresh else read_runs(runs_in(results))
+    return RunPlan(
+        requests=tuple(missing(requests, stored)),
+        done=tuple(answers(requests, stored)),
+        shared=shared,
+        lanes=lanes,
+    )
+
+
+def plan_turns(base: Path, new: Path, plugins: Plugins, *, results: Path) -> TurnsPlan:
+    """Return the runs of two suite files interleaved, A B B A.
+
+    Raises:
+        MlbenchError: a file, or something that it names, is wrong, or the two do not pair up.
+    """
+    ours, theirs = (requests_of(read_suite(file), plugins, results=results) for file in (base, new))
+    return TurnsPlan(
+        requests=tuple(in_pairs(ours, theirs)),
+        tags=(ours[0].tag, theirs[0].tag),
+        differing=tuple(differing_facts(ours, theirs)),
+    )

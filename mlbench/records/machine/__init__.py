@@ -1,0 +1,1 @@
+"""The machine's facts, as a record keeps them."""

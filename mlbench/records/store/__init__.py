@@ -1,0 +1,1 @@
+"""Records in folders: written whole, read, found and selected."""

@@ -1,0 +1,126 @@
+"""Selects records by names on the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench.errors import UsageError, is_unicode
+from mlbench.records.run_record import RunRecord, read
+from mlbench.records.store.baselines import baseline_names, read_baseline
+from mlbench.records.store.index import folders_where, folders_with
+from mlbench.records.store.reading import no_runs, read_all, read_runs, warn_of
+from mlbench.records.store.run_folder import find_run, runs_in
+from mlbench.records.store.run_names import has_record, names_in
+
+_FILTERED = ("workload", "backend", "scenario", "tier")
+_KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
+
+_NAMED_FACTS = ("workload", "backend")
+"""What somebody may name in the place of a tag, and what an option selects by."""
+
+
+def records_named(results: Path, name: str) -> list[RunRecord]:
+    """Return the records of a folder of runs, a baseline, one run, or a tag, whichever matches first.
+
+    Of a folder and a tag those that cannot be read are skipped with a warning. A folder without runs matches only where
+    nothing else does: an installation in `old`, whose runs have the tag `old`.
+
+    Raises:
+        UsageError: nothing matches, or the folder holds no runs.
+        DataError: the one run or the baseline cannot be read, or not one of several runs.
+    """
+    folder = Path(name)
+    is_folder = os.path.isdir(folder) and not has_record(folder)  # unlike Path's, never raises
+    if is_folder and (_holds_runs(folder) or not _is_name(results, name)):
+        return load_records(folder)
+    if name in baseline_names(results):
+        return read_baseline(results, name).records
+    try:
+        found = find_run(results, name)
+    except UsageError as error:
+        is_searched = is_unicode(name) and bool(names_in(results))
+        if is_searched and (tagged := folders_where(results, tag=name)):
+            return read_runs(tagged)
+        fitting = (each for each in _NAMED_FACTS if is_searched and folders_where(results, **{each: name}))
+        if fact := next(fitting, ""):
+            raise UsageError(
+                error.message, hint=f"It is a {fact}: `mlbench table --{fact} {name}` lists its runs."
+            ) from None
+        raise UsageError(error.message, hint=f"It is not a folder, a baseline or a tag either. {error.hint}") from None
+    return [read(found)]
+
+
+def _holds_runs(folder: Path) -> bool:
+    return any(has_record(folder / name) for name in names_in(folder))
+
+
+def _is_name(results: Path, name: str) -> bool:
+    """Return whether a baseline or a tag has this name."""
+    if name in baseline_names(results):
+        return True
+    return is_unicode(name) and bool(names_in(results)) and bool(folders_where(results, tag=name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Selects among runs; fields that are None match any run."""
+
+    workload: str | None = None
+    backend: str | None = None
+    scenario: str | None = None
+    tier: str | None = None
+    newest: int | None = None
+    """Only the newest N matching runs."""
+
+
+def select_records(results: Path, names: Iterable[str], wanted: Filter) -> list[RunRecord]:
+    """Return the records that names stand for (none: all of the folder) and a filter lets through, as they come.
+
+    Raises:
+        UsageError: a name or the filter matches nothing.
+        DataError: as `records_named`.
+    """
+    named = [*names]
+    found = [record for name in named for record in records_named(results, name)] if named else load_records(results)
+    each = {record.run_id: record for record in found}  # a run named twice is one
+    facts = {name: value for name in _FILTERED if (value := getattr(wanted, name)) is not None}
+    fitting = [run for run in each.values() if all(getattr(run, name) == value for name, value in facts.items())]
+    if not fitting:
+        asked = ", ".join(f"{name} {value!r}" for name, value in facts.items())
+        raise UsageError(f"none of {len(each)} runs has {asked}.", hint="`mlbench table` lists all.")
+    if wanted.newest is None:
+        return fitting
+    kept = {run.run_id for run in sorted(fitting, key=lambda run: run.created)[-wanted.newest :]}
+    return [run for run in fitting if run.run_id in kept]
+
+
+def load_records(results: Path) -> list[RunRecord]:
+    """Return the records of all runs in a folder, oldest first; those that cannot be read are named in a warning.
+
+    Raises:
+        UsageError: it holds none.
+        DataError: not one can be read.
+    """
+    records, skipped = read_all(runs_in(results))
+    if not records:
+        raise no_runs(results, skipped)
+    warn_of(skipped)
+    return records
+
+
+def runs_like(results: Path, records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return all stored runs of the workloads, backends, scenarios and so on that these records have, oldest first.
+
+    No folder, or one without runs, holds none; what cannot be read is skipped with a warning.
+    """
+    if not names_in(results):
+        return []
+    kinds = sorted({tuple(getattr(record, name) for name in _KIND) for record in records})
+    try:
+        folders = folders_with(results, _KIND, kinds)
+    except UsageError:  # none of them is a run's, or none can be read
+        return []
+    return sorted(read_runs(folders), key=lambda record: record.created)

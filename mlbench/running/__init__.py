@@ -1,0 +1,1 @@
+"""A command's runs, while they are made."""

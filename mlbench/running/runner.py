@@ -1,0 +1,165 @@
+"""One run, from request to run folder."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.discovery import Plugins
+from mlbench.errors import MlbenchError, StorageError, UsageError, describe_error
+from mlbench.execution.processes.failures import Failure, FailureKind
+from mlbench.execution.processes.isolation import ANYWHERE, ChildFunction, ProcessLimits, call_isolated, tail_of
+from mlbench.execution.stage_times import WARM_UP
+from mlbench.measurement.evidence import JudgeRequest, MeasuredRun
+from mlbench.planning.requests import ResolvedRequest
+from mlbench.records.run_outcome import JudgedPart, RunOutcome
+from mlbench.records.run_record import RunRecord
+from mlbench.records.store.run_folder import Claim, RunFolder, remove_abandoned
+from mlbench.rules.facts import TimedAnswers
+from mlbench.running.lane_log import LanePlace
+from mlbench.running.overseeing import Overseer
+from mlbench.running.started_run import JUDGE, MEASURE, SCORE_TIMED, StartedRun
+
+Listener = Callable[[Mapping[str, Any]], None]
+
+LOG_FILE = "log.txt"
+"""In the run folder: the output of the run's process."""
+
+_DRIVEN = {"accuracy", "performance"}
+"""The stages of a run in which LoadGen drives: by then the request is known to be valid."""
+
+_REFERENCE_S = 120.0
+"""What computing some answers of the fp32 model may take, loading included."""
+
+_STALLS_OF_WARM_UP = 5  # it is several calls of the engine, and shows no progress between them
+
+_asking_plugins = threading.Lock()
+"""Held while code of plugins runs in this process: it expects one caller, and redirects what they print."""
+
+logger = logging.getLogger(__name__)
+
+
+def run_benchmark(  # noqa: PLR0913 - a run among others
+    request: ResolvedRequest,
+    plugins: Plugins,
+    on_progress: Listener = lambda progress: None,
+    *,
+    claim: Claim | None = None,
+    place: LanePlace | None = None,
+    later: Sequence[ResolvedRequest] = (),
+) -> RunRecord:
+    """Measure one workload on one backend under one scenario, and store the run folder.
+
+    A run that crashes, hangs or runs out of memory is stored too, as a failure of that kind, and so is one that was
+    measured and whose record cannot be made. ``on_progress`` is given what the run is doing: a mapping with its
+    ``stage`` and, while LoadGen drives, the number of samples ``answered``. With a ``place`` this is called in a thread
+    that is bound to the lane. Where the run must export graphs, it may export those of ``later`` runs as well.
+
+    Raises:
+        MlbenchError: the request cannot be carried out (a corrupt file, a missing library); nothing is stored.
+        UnstoredRunError: it was measured, and cannot be stored; the error has the record.
+        TakenError: another process has the claim.
+        KeyboardInterrupt: the user ended the command, all of whose lanes end.
+    """
+    with _asking_plugins:
+        started = StartedRun.now(request, plugins, place, later)
+    remove_abandoned(request.results)
+    with RunFolder.create(request.results, started.run_id, claim) as folder, started.stay or nullcontext():
+        overseer = Overseer()
+        outcome = _measure(started, folder, on_progress, overseer)
+        record = started.record(outcome, folder.path / LOG_FILE, overseer.stages.end())
+        try:
+            stored = folder.store(record)
+        except StorageError as error:
+            raise UnstoredRunError(error.message, hint=error.hint, record=record) from None
+    with _asking_plugins:
+        plugins.notify_stored(stored)
+    return record
+
+
+class UnstoredRunError(StorageError):
+    """A run was measured, and cannot be stored."""
+
+    def __init__(self, message: str, *, hint: str, record: RunRecord) -> None:
+        super().__init__(message, hint=hint)
+        self.record = record
+
+
+def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, overseer: Overseer) -> RunOutcome | Failure:
+    """Carry out the run in a separate process, and judge it in another one, where the backend's code never was.
+
+    Raises:
+        UsageError, PluginError: the request cannot be carried out; nothing was measured.
+    """
+    log = folder.path / LOG_FILE
+
+    def show(progress: Mapping[str, Any]) -> None:
+        overseer.note(progress)
+        if started.stay:
+            started.stay.note(progress)
+        try:
+            on_progress(progress)
+        except Exception:  # a closed terminal must not fail the run
+            logger.debug("progress cannot be shown", exc_info=True)
+
+    try:
+        job = started.job(folder.path)
+        measured = call_isolated(ChildFunction(MEASURE, MeasuredRun, started.modules), job, log, _limits(started), show)
+        if isinstance(measured, Failure):
+            return measured
+        request = JudgeRequest(spec=job, measured=measured, overseen=overseer.seen, without=started.origin)
+        request = replace(request, scored=_score_timed(request, started, log, show))
+        judged = call_isolated(
+            ChildFunction(JUDGE, JudgedPart, started.modules_of_judge), request, log, _limits(started), show
+        )
+        return judged if isinstance(judged, Failure) else RunOutcome.of_parts(measured.observed, judged)
+    except MlbenchError as error:
+        stages = overseer.stages
+        if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages.names):  # the request itself is wrong
+            raise
+        return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages.last, log_tail=tail_of(log))
+
+
+def _score_timed(request: JudgeRequest, started: StartedRun, log: Path, show: Listener) -> TimedAnswers | None:
+    """Return how many answers that were timed are the fp32 model's, or why that is unknown; None where none counts."""
+    spec = request.spec
+    if not spec.wants_accuracy or spec.is_probe or spec.audit or not started.has_trained_weights:
+        return None  # there is no accuracy that such a run could claim
+    if not request.measured.evidence.timed:
+        return TimedAnswers(reason="no answer was timed that would tell new content from known")
+    until_s = time.monotonic() + _REFERENCE_S
+    limits = ProcessLimits.for_helper(_REFERENCE_S)
+    limits = replace(limits, place=replace(_limits(started).place, watch=partial(_end_after, until_s)))
+    try:
+        found = call_isolated(
+            ChildFunction(SCORE_TIMED, TimedAnswers, started.modules_of_reference), request, log, limits, show
+        )
+    except (MlbenchError, TimeoutError) as error:
+        return TimedAnswers(reason=f"the fp32 model could not be computed here: {describe_error(error)}")
+    if isinstance(found, Failure):
+        return TimedAnswers(reason=f"the fp32 model could not be computed here: {found.kind}")
+    return found
+
+
+def _end_after(until_s: float, pids: Sequence[int]) -> None:
+    if time.monotonic() > until_s:
+        raise TimeoutError(f"it took more than {_REFERENCE_S:.0f} s")
+
+
+def _limits(started: StartedRun) -> ProcessLimits:
+    load, stay = started.request.settings.fill("load", LoadSettings()), started.stay
+    return ProcessLimits.for_run(
+        load.stage_timeout_s,
+        memory_gib=load.memory_limit_gib,
+        idle_timeouts_s={WARM_UP: _STALLS_OF_WARM_UP * load.stall_timeout_s},
+        free_bytes=stay.lane.free_bytes if stay else None,
+        place=stay.place if stay else ANYWHERE,
+    )

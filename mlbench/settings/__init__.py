@@ -1,0 +1,1 @@
+"""Settings in layers, and their descriptions."""

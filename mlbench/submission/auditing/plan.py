@@ -1,0 +1,166 @@
+"""Which compliance tests a stored run requires, and whether it can be audited at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench.cluster.demand import NetworkDemand
+from mlbench.contracts.rules import Tokens
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.measurement.verification import verify
+from mlbench.planning.repeats import NOT_TRUSTED, check_word
+from mlbench.records.facts import CONDITIONS
+from mlbench.records.machine.environment import observe_environment
+from mlbench.records.run_record import RunRecord, read
+from mlbench.records.store.run_folder import find_run, runs_in
+from mlbench.rules.audit_config import OF_TOKENS
+from mlbench.rules.own import rules_of
+from mlbench.rules.tiers import Tier
+from mlbench.settings.layers import OwnWord
+
+AUDITS = ".audits"
+"""The folder of a results folder that holds the tests, by the run that they audit. Its name begins with a dot, so that
+nothing that reads results finds them."""
+
+_TEST06_S = 60.0
+_NOT_REPEATED = ("accuracy", "score")
+"""Stages of a run that its tests do not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTest:
+    """One test, before it runs."""
+
+    test: str
+    is_required: bool
+    """Whether the closed division demands it of the workload."""
+    seconds: float
+    """How long it takes, about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPlan:
+    """The tests of one run."""
+
+    record: RunRecord
+    folder: Path
+    """The run folder."""
+    place: Path
+    """Where the run folders of its tests are."""
+    tests: tuple[PlannedTest, ...]
+    network: NetworkDemand | None = None
+    """The nodes that answer the tests; None: this machine does."""
+    word: OwnWord = NOT_TRUSTED
+    """What the user says to the run's settings."""
+    variant: str = ""
+    """The accuracy that the entry is for, ``99.9``; empty: the one that the run must reach."""
+
+    @property
+    def stored(self) -> list[Path]:
+        """Return the run folders of tests made so far, oldest first."""
+        return runs_in(self.place)
+
+
+def plan_audit(  # noqa: PLR0913 - what may be said of an audit
+    results: Path,
+    name: str,
+    tests: Sequence[str],
+    plugins: Plugins,
+    *,
+    variant: str = "",
+    word: OwnWord = NOT_TRUSTED,
+) -> AuditPlan:
+    """Return which tests a run is to be put to.
+
+    Args:
+        results: the results folder.
+        name: the run, as every command takes it.
+        tests: by name; none: all required for the workload.
+        plugins: must hold the run's.
+        variant: by whose margin scores are compared; empty: that of the accuracy which the run must reach.
+        word: what the user says, since the record may be a stranger's.
+
+    Raises:
+        UsageError: no such run, or one that cannot be audited, misses the variant, or sets what only the user may set.
+        MlbenchError: a plugin of the run is missing here.
+    """
+    folder = find_run(results, name).resolve()
+    record = read(folder)
+    _check_kind(record)
+    _check_variant(record, variant)
+    rules = rules_of(plugins.workload(record.workload))
+    if OF_TOKENS in tests and rules.tokens is not Tokens.MEASURED:
+        raise UsageError(f"{OF_TOKENS} is about tokens, and {record.workload} answers with none.")
+    if not tests and not rules.compliance:
+        raise UsageError(
+            f"{record.workload} requires no compliance test at v4.1.",
+            hint="Name one with --test to run it all the same.",
+        )
+    _check_machine(record)
+    check_word(record, {key: each.value for key, each in record.settings.items()}, plugins, word)
+    _check_logs(record, folder, plugins)
+    return AuditPlan(
+        record=record,
+        folder=folder,
+        place=folder.parent / AUDITS / record.run_id,
+        tests=tuple(
+            PlannedTest(test=test, is_required=test in rules.compliance, seconds=_seconds(record, test))
+            for test in dict.fromkeys(tests or rules.compliance)
+        ),
+        variant=variant,
+        word=word,
+    )
+
+
+def _check_kind(record: RunRecord) -> None:
+    run = f"run {record.run_id}"
+    if record.audit:
+        raise UsageError(f"{run} is itself {record.audit.test} of {record.audit.of}.", hint="Name the run it audits.")
+    if record.imported:
+        raise UsageError(f"{run} was imported: its engine is not here.", hint="See `mlbench submit check`.")
+    if Tier(record.tier) is not Tier.VALID:
+        raise UsageError(f"{run} is of tier {record.tier}; only one of tier valid is audited.", hint="--tier valid.")
+    if not record.verdict:
+        raise UsageError(f"{run} has no result to audit: it failed.", hint="See `mlbench show`.")
+    if not record.verdict.is_valid:
+        rules = (rule for rule in record.verdict.rules if rule.required and rule.kind == "performance")
+        broken = ", ".join(rule.rule for rule in rules if not rule.passed)
+        raise UsageError(f"{run} is INVALID by {broken}.", hint="See `mlbench show`.")
+    if not record.accuracy:
+        raise UsageError(f"{run} has no accuracy test to compare with.", hint="Make one with trained weights.")
+
+
+def _check_variant(record: RunRecord, variant: str) -> None:
+    assert record.accuracy
+    targets = record.accuracy.targets
+    known = list(dict.fromkeys(each.name for each in targets))
+    if variant and variant not in known:
+        raise UsageError(f"{record.workload} has no variant {variant}.", hint=f"It has: {', '.join(known)}.")
+    if missed := [each.score for each in targets if each.name == variant and not each.is_met]:
+        raise UsageError(f"run {record.run_id} misses {variant} in {', '.join(missed)}.", hint="See `mlbench show`.")
+
+
+def _check_machine(record: RunRecord) -> None:
+    here, name = record.model_copy(update={"environment": observe_environment()}), "hardware"
+    if CONDITIONS[name](here) != CONDITIONS[name](record):
+        raise UsageError(
+            f"run {record.run_id} was made on {CONDITIONS[name](record)}, and this is {CONDITIONS[name](here)}.",
+            hint="Audit it where it was made.",
+        )
+
+
+def _check_logs(record: RunRecord, folder: Path, plugins: Plugins) -> None:
+    if found := verify(record, folder, plugins).differences:
+        raise UsageError(
+            f"run {record.run_id} is not what its logs say: {found[0]}.", hint="`mlbench verify` lists all."
+        )
+
+
+def _seconds(record: RunRecord, test: str) -> float:
+    if test == OF_TOKENS:
+        return _TEST06_S
+    spent = sum(each for stage, each in record.stages_ns.items() if stage not in _NOT_REPEATED)
+    return (spent or record.duration_ns or 0) / 1e9

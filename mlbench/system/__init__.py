@@ -1,0 +1,1 @@
+"""What is not ours, read within limits: documents, folders, distributions, the processor."""

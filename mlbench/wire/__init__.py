@@ -1,0 +1,1 @@
+"""What travels between processes as JSON."""

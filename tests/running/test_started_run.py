@@ -1,0 +1,79 @@
+"""What is known of a run before it is measured, in its record."""
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from mlbench.discovery import Plugins
+from mlbench.execution.processes.failures import Failure, FailureKind
+from mlbench.planning.requests import RunRequest, resolve
+from mlbench.records.machine.environment import observe_environment
+from mlbench.running import started_run
+from mlbench.running.runner import run_benchmark
+from mlbench.running.started_run import StartedRun
+
+
+@pytest.fixture
+def plugins(monkeypatch):
+    """The installed plugins, of which ``null`` says that it runs on a library nobody else knows."""
+    plugins = Plugins.discover()
+    backend = type(plugins.backend("null"))
+    probe = backend.probe
+    monkeypatch.setattr(backend, "probe", lambda self: replace(probe(self), versions={"acme-runtime": "3.6.1"}))
+    return plugins
+
+
+def test_a_record_has_the_versions_of_the_libraries_that_its_backend_names(plugins, tmp_path):
+    request = RunRequest(workload="resnet50", backend="null", scenario="Offline", results=tmp_path)
+    started = StartedRun.now(resolve(request, plugins), plugins)
+    crash = Failure(kind=FailureKind.CRASH, message="SIGSEGV", stage="warm-up", log_tail="")
+    record = started.record(crash, tmp_path / "log.txt", {})
+    for environment in (started.environment, record.environment):  # before the run and after it
+        assert environment.libraries["acme-runtime"] == "3.6.1"
+    assert "numpy" in record.environment.libraries
+
+
+def test_what_the_fp32_network_needs_is_imported_before_the_fork_on_every_backend(plugins, tmp_path):
+    """The judge's process does without; the other is a fork of a server that is a fork of the judge's."""
+    request = RunRequest(workload="resnet50", backend="null", scenario="Offline", results=tmp_path)
+    started = StartedRun.now(resolve(request, plugins), plugins)
+    of_judge = started.modules_of_judge
+    assert "torch" not in of_judge
+    assert started.modules_of_reference == (*of_judge, "torch", "torchvision.models.resnet")
+
+
+def test_a_slow_look_at_the_machine_counts_as_part_of_the_run(plugins, tmp_path, monkeypatch):
+    def observe_slowly():
+        time.sleep(0.2)
+        return observe_environment()
+
+    monkeypatch.setattr(started_run, "observe_environment", observe_slowly)
+    request = RunRequest(workload="resnet50", backend="null", scenario="Offline", results=tmp_path)
+    started = StartedRun.now(resolve(request, plugins), plugins)
+    measured = datetime.now(UTC)
+    crash = Failure(kind=FailureKind.CRASH, message="SIGSEGV", stage="warm-up", log_tail="")
+    record = started.record(crash, tmp_path / "log.txt", {})
+    assert record.duration_ns >= (measured - record.created).total_seconds() * 1e9
+
+
+@pytest.mark.slow
+def test_a_run_has_the_settings_that_its_request_was_resolved_with(tmp_path, monkeypatch):
+    system = tmp_path / "system.toml"
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(system))
+    system.write_text("[[settings]]\nbackend.delay_ms = 1.0\n")
+    plugins = Plugins.discover()
+    request = RunRequest(
+        workload="resnet50",
+        backend="null",
+        scenario="SingleStream",
+        wants_accuracy=False,
+        overrides={"load.min_duration_ms": "50"},
+        results=tmp_path / "results",
+    )
+    resolved = resolve(request, plugins)
+    system.write_text("[[settings]]\nbackend.delay_ms = 2.0\n")
+    record = run_benchmark(resolved, plugins)
+    assert record.settings["backend.delay_ms"].value == 1.0
+    assert record.settings["backend.delay_ms"].layer == f"system {system}"
