@@ -98,7 +98,7 @@ class StartedRun:
             scenario=plugins.scenario(request.scenario),
             modules=(MEASURE.partition(":")[0], *modules_to_preload(workload, backend)),
             modules_of_judge=of_judge,
-            modules_of_reference=(*of_judge, "torch", *workload.preload),
+            modules_of_reference=tuple(dict.fromkeys((*of_judge, "torch", *workload.preload))),
             origin=_origin_apart(request, plugins),
             run_id=run_id,
             created=created,

@@ -121,8 +121,8 @@ def test_a_rate_that_is_answered_late_is_not_held_though_all_are_answered(tmp_pa
 class OneAtATime(AtOnce):
     """Takes 10 ms for each sample, on a thread of its own: 100 a second, whatever a trial said."""
 
-    def __init__(self):
-        self.waiting = []
+    def __init__(self, takes_s=0.01):
+        self.takes_s, self.waiting = takes_s, []
         self.arrived = threading.Condition()
         threading.Thread(target=self.work, daemon=True).start()
 
@@ -136,7 +136,7 @@ class OneAtATime(AtOnce):
             with self.arrived:
                 self.arrived.wait_for(lambda: self.waiting)
                 samples, reply = self.waiting.pop(0)
-            ended_s = time.perf_counter() + 0.01
+            ended_s = time.perf_counter() + self.takes_s
             while time.perf_counter() < ended_s:
                 time.sleep(0.001)
             reply.complete(samples, np.zeros((len(samples), 1), np.float32))
@@ -206,9 +206,9 @@ def test_ever_higher_rates_are_tried_up_to_the_highest_or_one_that_is_not_held(h
 
 
 def test_a_rate_is_not_raised_beyond_what_the_engine_answers(tmp_path):
-    """Four times 20 a second are held, and two and a half times that not: the engine answers a hundred."""
+    """Four times 20 a second are held, and two and a half times that not: the engine answers 166."""
     load = replace(LOAD, min_query_count=100)
-    found = search_of(OneAtATime(), tmp_path, limit_ms=1000).find_rate(pace_of(1000, 20), load)
+    found = search_of(OneAtATime(takes_s=0.006), tmp_path, limit_ms=1000).find_rate(pace_of(1000, 20), load)
     assert found == pytest.approx(80)
 
 
