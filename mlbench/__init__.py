@@ -4,6 +4,7 @@
 its plugins; `mlbench.toolkit` holds what helps to keep it.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
 
 from mlbench.contracts.lazy_names import lazy_names
 from mlbench.version import __version__
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+"""From 1.29 on ONNX Runtime reports models and machines to its makers from a thread of its own, wherever mlbench loads
+it: in a backend, a quantiser, or a runtime of another language."""
 
 __all__ = [
     "DECODE",
