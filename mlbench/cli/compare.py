@@ -95,6 +95,10 @@ def command(
     return 0
 
 
+_MOST_BARS = 4
+"""So many numbers of two sides are drawn above the table that has them all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What was asked for."""
@@ -204,11 +208,13 @@ def _print(question: Question, comparisons: Sequence[Comparison]) -> None:
     from mlbench.reports.comparison import comparison_notes, print_comparison
     from mlbench.reports.sides import sides_lines
 
+    numbers = sum(len(cell.speeds) for comparison in comparisons for cell in comparison.cells)
+    if len(comparisons) > 1 or numbers <= _MOST_BARS:
+        for line in sides_lines(question.names[0], _new_sides(question, comparisons), terminal_width()):
+            echo_wrapped(line, 4)
     if len(comparisons) == 1:
         print_comparison(comparisons[0], terminal_width())
         return
-    for line in sides_lines(question.names[0], _new_sides(question, comparisons), terminal_width()):
-        echo_wrapped(line, 4)
     for note in dict.fromkeys(note for comparison in comparisons for note in comparison_notes(comparison)):
         echo_wrapped(f"  {note}", 4)
 

@@ -275,9 +275,11 @@ parallel_option = click.option(
 )
 
 
-def output_option(metavar: str, text: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def output_option(
+    metavar: str, text: str, *, is_file: bool = False, **more: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option of the file or folder that a command writes."""
-    kind = click.Path(path_type=Path)
+    kind = click.Path(path_type=Path, dir_okay=not is_file)
     return click.option("-o", "--output", "--out", type=kind, metavar=metavar, help=text, **more)
 
 

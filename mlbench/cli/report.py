@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_runs
-from mlbench.cli.options import across_option, filter_options, margin_option, results_option
+from mlbench.cli.options import across_option, filter_options, margin_option, output_option, results_option
 from mlbench.cli.output import echo, echo_line
 
 if TYPE_CHECKING:
@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("report")
 @click.argument("runs", nargs=-1, metavar="[RUNS]...", shell_complete=offer_runs)
-@click.option(
-    "-o",
-    "--output",
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write to this file; FILE.svg and FILE.png are the first picture alone.",
-)
+@output_option("FILE", "Write to this file; FILE.svg and FILE.png are the first picture alone.", is_file=True)
 @click.option("--compare", "sides", nargs=2, metavar="BASE NEW", help="Compare NEW with BASE, as `mlbench compare`.")
 @click.option("--markdown", is_flag=True, help="Write a Markdown summary; printed if no file is named.")
 @click.option(

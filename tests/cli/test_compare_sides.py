@@ -67,6 +67,13 @@ def test_several_sides_are_one_picture_with_a_row_each(mlbench):
     assert rows[3].startswith("  acc: pytorch 98.994, onnxruntime 98.994 (as accurate), null")
 
 
+def test_two_sides_are_drawn_too_above_the_table_that_judges_them(mlbench):
+    heading, *rows = mlbench("compare", "pytorch", "onnxruntime").stdout.splitlines()
+    assert heading == "resnet50 Offline fp32, throughput; higher is better"
+    assert rows[0].count("#") == 16 and rows[1].count("#") == 24 and "x 1.500" in rows[1]
+    assert rows.index(next(row for row in rows if row.startswith("nothing"))) > 1
+
+
 def test_several_sides_are_an_array_in_json_and_a_page_each_in_markdown(mlbench):
     names = ("pytorch", "onnxruntime", "null")
     pages = json.loads(mlbench("compare", *names, "--json").stdout)

@@ -96,7 +96,7 @@ def test_each_chart_has_a_text_in_its_place_and_a_table(page):
     charts = [attributes for attributes in Reader(page).all("div") if attributes.get("class") == "chart"]
     assert len(charts) >= 8
     assert all(chart["role"] == "img" and len(chart["aria-label"]) > 40 for chart in charts)
-    assert page.count("<figure>") == page.count("</figure>") == len(charts)
+    assert page.count("<figure>") == page.count("</figure>") == sum("hidden" not in chart for chart in charts)
     assert all("<table" in figure for figure in page.split("<figure>")[1:])
 
 
@@ -208,9 +208,32 @@ def test_the_page_opens_without_an_error_or_a_request_and_fits_its_window(opened
     assert tab.said == []
     assert [url for url in tab.asked if not url.startswith("data:")] == [tab.url]
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    sizes = tab.locator(".chart svg").evaluate_all(SIZES)
+    sizes = tab.locator(".chart:visible svg").evaluate_all(SIZES)
     assert len(sizes) >= 8
     assert all(200 < wide <= width and tall > 80 for wide, tall in sizes)
+
+
+@pytest.mark.slow
+def test_another_percentile_and_a_linear_axis_are_chosen_in_the_chart(opened, page):
+    figure = opened(page).locator("figure", has_text="latency against throughput").first
+    assert figure.locator("select option").all_text_contents() == ["p99", "p99, linear", "p50", "p95"]
+    assert "p99 latency, logarithmic" in figure.locator(".chart:visible").inner_text()
+    figure.locator("select").select_option("p95")
+    shown = figure.locator(".chart:visible")
+    assert shown.count() == 1 and "p95 latency, logarithmic" in shown.inner_text()
+
+
+@pytest.mark.slow
+def test_a_click_on_a_mark_tells_its_numbers_and_leads_to_its_run(opened, page):
+    tab = opened(page)
+    figure = tab.locator("figure", has_text="latency against throughput").first
+    mark = figure.locator("[role=graphics-symbol][aria-roledescription=point]").first
+    told = mark.get_attribute("aria-label")
+    place = figure.locator(".chart a").first.get_attribute("href")
+    mark.click()
+    assert figure.locator(".named").inner_text() == told
+    assert tab.evaluate("location.hash") == place
+    assert tab.locator(f"details{place}[open]").count() == 1
 
 
 @pytest.mark.slow

@@ -86,3 +86,12 @@ def test_half_the_latency_is_twice_as_fast(a_server_run):
 def test_without_a_second_backend_or_a_number_there_is_no_speed_up(a_server_run, a_late_run):
     assert speedup_table(summarise({"": [a_server_run()]})) is None
     assert speedup_table(summarise({"": [a_server_run(), a_late_run(number=1, backend="onnxruntime")]})) is None
+
+
+def test_tags_stand_beside_the_backend_and_many_are_counted(a_run):
+    def shown(count):
+        runs = [a_run(run_id=f"run-{number}", tag=f"commit-{number}") for number in range(count)]
+        return cells(results_table(summarise({"": runs})))["backend"].detail
+
+    assert shown(2) == "tag commit-0, tag commit-1"
+    assert shown(4) == "4 tags"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,17 @@ from mlbench.records.published import merge_variants, select_published
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_names import CURVE_TAG
 from mlbench.reports.curve import CurvePoint, curve_points, headings, is_dominated, table_rows
-from mlbench.reports.html.drawing import SOFT, WARN, Figure, Palette, limit_line, points, svg_of, time_axis
+from mlbench.reports.html.drawing import (
+    SOFT,
+    WARN,
+    Figure,
+    Palette,
+    limit_line,
+    points,
+    svg_of,
+    time_axis,
+    with_links,
+)
 from mlbench.reports.html.table import table
 from mlbench.reports.summary import Combination
 from mlbench.reports.units import duration, quantity
@@ -32,6 +42,7 @@ class _CurveMark:
     at: float = 0.0
     percentile: str = ""
     text: str
+    link: str = ""
 
 
 def curve_figures(combinations: Sequence[Combination], palette: Palette) -> Iterator[Figure]:
@@ -50,7 +61,8 @@ def curve_figures(combinations: Sequence[Combination], palette: Palette) -> Iter
     units = {each.unit for each in every if each.unit}
     if not found or len(units) != 1:
         return
-    chart = _CurveChart(found, at_a_rate, palette, units.pop())
+    links = {run.run_id: palette.links.get(each.name, "") for each in combinations for run in each.runs}
+    chart = _CurveChart(found, at_a_rate, palette, units.pop(), links)
     has_tokens = any(each.per_user is not None for each in every)
     drawn = [chart.interactivity(), chart.waiting("ttft_ms")] if has_tokens else [chart.waiting("server_latency_ms")]
     numbers = [[series, *row] for series, found_points in found.items() for row in table_rows(found_points)]
@@ -60,12 +72,18 @@ def curve_figures(combinations: Sequence[Combination], palette: Palette) -> Iter
 
 class _CurveChart:
     def __init__(
-        self, curves: dict[str, list[CurvePoint]], records: Sequence[RunRecord], palette: Palette, unit: str
+        self,
+        curves: Mapping[str, list[CurvePoint]],
+        records: Sequence[RunRecord],
+        palette: Palette,
+        unit: str,
+        links: Mapping[str, str],
     ) -> None:
         self._curves = curves
         self._records = records
         self._palette = palette
         self._unit = unit
+        self._links = links
 
     def interactivity(self) -> Figure | None:
         """Return throughput over the tokens that one user gets per second."""
@@ -87,7 +105,7 @@ class _CurveChart:
         if ghosts:
             layers.append(points(ghosts).mark_point(filled=False, opacity=0.5, color=SOFT).encode(x=x, y=y))
             note += " Hollow: published results, at the limit that they kept."
-        return self._figure("Curve: throughput against interactivity", note, layers)
+        return self._figure("Curve: throughput against interactivity", note, {"": svg_of(*layers)})
 
     def waiting(self, limit: str) -> Figure | None:
         """Return what a user waits for over throughput: p90 and p99."""
@@ -103,19 +121,21 @@ class _CurveChart:
         limit_ms = self._limit(limit)
         every_ns = [each.at for each in marks] + ([limit_ms * 1e6] if limit_ms else [])
         x = altair.X("throughput:Q").title(f"{self._unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
-        y = time_axis(altair.Y, "at", every_ns, f"{name}, logarithmic")
-        layers = self._layers(marks, x, y)
         note = f"The {name} of 90 and, above it and darker, of 99 in 100 queries. {_GREY_NOTE}"
         ends = self._ends()
+        upright = points(ends).mark_rule(opacity=0.6).encode(x=x, color=self._palette.colour_channel())
         if ends:
-            layers.insert(0, points(ends).mark_rule(opacity=0.6).encode(x=x, color=self._palette.colour_channel()))
             note += " The upright line is what was completed with all samples at once."
-        if limit_ms:
-            layers += limit_line(limit_ms * 1e6, f"limit {duration(limit_ms * 1e6)}")
-        return self._figure(f"Curve: {name} against throughput", note, layers)
+        limit_ns = limit_ms * 1e6 if limit_ms else 0.0
+        views = {}
+        for scale in ("log", "linear"):
+            layers = self._layers(marks, x, time_axis(altair.Y, "at", every_ns, name, scale))
+            limits = limit_line(limit_ns, f"limit {duration(limit_ns)}") if limit_ns else []
+            views[scale] = svg_of(*([upright] if ends else []), *layers, *limits)
+        return self._figure(f"Curve: {name} against throughput", note, views)
 
-    def _figure(self, title: str, note: str, layers: list[Any]) -> Figure:
-        return Figure(title=title, note=note, svg=svg_of(*layers), numbers=table(title, [], []))
+    def _figure(self, title: str, note: str, views: Mapping[str, str]) -> Figure:
+        return Figure(title=title, note=note, views=views, numbers=table(title, [], []))
 
     def _marks(
         self, percentile: str, value_of: Callable[[CurvePoint], float | None], spell: Callable[[float], str]
@@ -138,6 +158,7 @@ class _CurveChart:
                         at=value,
                         percentile=percentile,
                         text=text,
+                        link=self._links[each.runs[0]],
                     )
                 )
         return found
@@ -153,12 +174,13 @@ class _CurveChart:
             if good:
                 base = points(good).encode(x=x, y=y, color=colour)
                 lines = base.encode(order="load:Q").mark_line(aria=False, opacity=strong)
-                layers += [lines, base.encode(shape=shape).mark_point(opacity=strong)]
+                layers += [lines, with_links(base.encode(shape=shape).mark_point(opacity=strong), good)]
             if dull:
-                layers.append(points(dull).encode(x=x, y=y, shape=shape).mark_point(color=SOFT, opacity=0.5))
+                grey = points(dull).encode(x=x, y=y, shape=shape).mark_point(color=SOFT, opacity=0.5)
+                layers.append(with_links(grey, dull))
             if bad:
                 cross = points(bad).encode(x=x, y=y).mark_point(shape="cross", angle=45, color=SOFT)
-                layers.append(cross)
+                layers.append(with_links(cross, bad))
         return layers
 
     def _ends(self) -> list[_CurveMark]:

@@ -8,9 +8,10 @@ sheet, so that the same drawing is right in light and in dark.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from mlbench.reports.html.table import HtmlTable
 from mlbench.reports.plain_text import single_line
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 """A mark's data, and its ``text``: the tooltip. One that passes between functions is a dataclass."""
+
+Scale = Literal["log", "linear"]
+"""The scale of an axis of times, under the names that Vega gives them."""
 
 WIDTH, HEIGHT = 340, 230
 """In pixels: a phone's width, so that nothing has to shrink there."""
@@ -50,15 +54,23 @@ class Figure:
     title: str
     note: str
     """What the chart shows and how to read it, in a sentence or two."""
-    svg: str
+    views: Mapping[str, str]
+    """SVG drawings by their names, such as ``p99, linear``: the first is shown, others can be chosen."""
     numbers: HtmlTable
+
+    @property
+    def svg(self) -> str:
+        """The drawing that is shown first."""
+        return next(iter(self.views.values()))
 
 
 @dataclass(frozen=True)
 class Palette:
-    """Colour and shape of each series, the same on the whole page."""
+    """Colour and shape of each series, the same on the whole page, and where its marks lead."""
 
     series: tuple[str, ...]
+    links: Mapping[str, str] = field(default_factory=dict)
+    """The address of each combination's details, by its name; marks without one lead nowhere."""
 
     def colour(self, series: str) -> str:
         """Return a colour of the style sheet."""
@@ -96,6 +108,13 @@ def points(rows: Sequence[Row | DataclassInstance]) -> altair.Chart:
     return altair.Chart(altair.InlineData(values=values)).encode(altair.Description("text:N"))
 
 
+def with_links(marks: altair.Chart, rows: Sequence[Any]) -> altair.Chart:
+    """Return marks that lead to the address in their field ``link``, where they have one."""
+    import altair
+
+    return marks.encode(altair.Href("link:N")) if any(each.link for each in rows) else marks
+
+
 def svg_of(*layers: Any, height: int = HEIGHT) -> str:
     """Draw layers over each other."""
     import altair
@@ -111,7 +130,16 @@ def svg_of(*layers: Any, height: int = HEIGHT) -> str:
     # names of series stand in Vega's expressions, whose grammar knows no control characters
     document = _with_plain_texts(chart.configure(**_CONFIGURATION).to_dict(validate=False))  # a check takes longest
     version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    return str(vl_convert.vegalite_to_svg(document, vl_version=version))
+    drawn = _REST.sub("", str(vl_convert.vegalite_to_svg(document, vl_version=version)))
+    font = f' font-family="{_CONFIGURATION["font"]}"'
+    return drawn.replace(font, "").replace("<svg", f"<svg{font}", 1).replace(_BASE_OF_LINKS, 'href="')
+
+
+_BASE_OF_LINKS = 'xlink:href="https://vega.github.io/vega-datasets/'
+"""Vega puts it before an address on the page."""
+
+_REST = re.compile(r'<path class="(?:back|fore)ground"[^>]*/>| opacity="1"| pointer-events="none"|(?<=\.\d\d)\d{4,}')
+"""A quarter of a drawing that is never seen: empty outlines, and more digits of a place than a screen has."""
 
 
 def _with_plain_texts(value: Any) -> Any:
@@ -146,17 +174,14 @@ _CONFIGURATION: Mapping[str, Any] = {
 }
 
 
-def time_axis(channel: type, field: str, values_ns: Sequence[float], title: str) -> Any:
-    """Return a logarithmic axis of times, each tick in the unit that suits it."""
-    low, high = min(values_ns) / 1.15, max(values_ns) * 1.15
-    ticks = [tick for tick in ticks_between(low, high) if low <= tick <= high]
+def time_axis(channel: type, field: str, values_ns: Sequence[float], title: str, scale: Scale = "log") -> Any:
+    """Return an axis of times, each tick in the unit that suits it; a linear one begins at zero."""
+    low, high = min(values_ns) / 1.15 if scale == "log" else 0.0, max(values_ns) * 1.15
     label = " : ".join(f"datum.value >= {step:g} ? format(datum.value / {step:g}, '~g') + ' {u}'" for step, u in _STEPS)
-    return (
-        channel(f"{field}:Q")
-        .title(title)
-        .scale(type="log", domain=[low, high], nice=False)
-        .axis(values=ticks, labelExpr=f"{label} : ''")
-    )
+    logarithmic = [tick for tick in ticks_between(low, high) if low <= tick <= high] if scale == "log" else []
+    ticks: dict[str, Any] = {"values": logarithmic} if logarithmic else {"tickCount": 5}
+    found = channel(f"{field}:Q").title(f"{title}, logarithmic" if scale == "log" else title)
+    return found.scale(type=scale, domain=[low, high], nice=False).axis(labelExpr=f"{label} : ''", **ticks)
 
 
 def ticks_between(low: float, high: float) -> list[float]:

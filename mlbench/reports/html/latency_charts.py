@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_names import CURVE_TAG
-from mlbench.reports.html.drawing import Figure, Palette, Row, limit_line, points, svg_of, time_axis
+from mlbench.reports.html.drawing import Figure, Palette, Scale, limit_line, points, svg_of, time_axis, with_links
 from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination
 from mlbench.reports.units import duration, quantity
@@ -63,6 +63,19 @@ PER_TOKEN = Kind(
 )
 
 
+_OTHER_PERCENTILES = (50.0, 95.0, 99.0)
+"""Those that can be chosen beside the one that the rules judge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AtPercentile:
+    series: str
+    nines: float
+    ns: float
+    text: str
+    link: str
+
+
 def percentiles_of(record: RunRecord, kind: Kind) -> Mapping[float, int]:
     """Return a run's logged percentiles by percentage, 0 being the least, in ascending order; empty where none are."""
     logged = record.result.latency_ns if record.result else {}
@@ -94,25 +107,27 @@ def _percentile_figure(
     if not found:
         return None
     limit_ns = _limit_ns([each.newest for each in combinations], kind)
-    rows: list[Row] = [
-        {
-            "series": series,
-            "nines": _nines(percentage),
-            "ns": ns,
-            "text": f"{series}: {_name(percentage)} {duration(ns)}",
-        }
+    links = {each.series: palette.links.get(each.name, "") for each in combinations}
+    rows = [
+        _AtPercentile(
+            series=series,
+            nines=_nines(percentage),
+            ns=ns,
+            text=f"{series}: {_name(percentage)} {duration(ns)}",
+            link=links[series],
+        )
         for series, percentiles in found.items()
         for percentage, ns in percentiles.items()
         if _nines(50) <= _nines(percentage) <= _nines(99.9)
     ]
-    every_ns = [row["ns"] for row in rows] + ([limit_ns] if limit_ns else [])
+    every_ns = [row.ns for row in rows] + ([limit_ns] if limit_ns else [])
     base = points(rows).encode(
         x=_percentile_axis(),
-        y=time_axis(altair.Y, "ns", every_ns, f"{kind.axis}, logarithmic"),
+        y=time_axis(altair.Y, "ns", every_ns, kind.axis),
         color=palette.colour_channel(),
         shape=palette.shape_channel(),
     )
-    layers = [base.mark_line(aria=False, point=False), base.mark_point()]
+    layers = [base.mark_line(aria=False, point=False), with_links(base.mark_point(), rows)]
     if limit_ns:
         layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
     columns = sorted({percentage for percentiles in found.values() for percentage in percentiles})
@@ -133,7 +148,7 @@ def _percentile_figure(
     return Figure(
         title=title,
         note=note,
-        svg=svg_of(*layers),
+        views={"": svg_of(*layers)},
         numbers=table(
             f"{title}, percentiles of the newest run of each series",
             ["series", *(f"{_name(each)}#" for each in columns)],
@@ -197,8 +212,11 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
 
     scenario, percentile = served[0].scenario, round(100 * (served[0].newest.scenario_facts.percentile or 0.99), 2)
     colours = {each.system: each.series for each in reversed(served)}  # a system's curve is drawn as its first series
-    rows = [row for each in served for row in _load_rows(each, colours[each.system], percentile)]
-    if not rows:
+    by_percentile = {
+        each: [row for one in served for row in _load_rows(one, colours[one.system], each, palette)]
+        for each in (percentile, *_OTHER_PERCENTILES)
+    }
+    if not (rows := by_percentile[percentile]):
         return None
     unit = rows[0].unit
     rows = [row for row in rows if row.unit == unit]
@@ -211,20 +229,25 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
         .scale(domain=[0, highest * 1.05], nice=False)
         .axis(tickCount=5, format=",~f")
     )
-    every_ns = [row.ns for row in rows] + ([limit_ns] if limit_ns else [])
-    latency = time_axis(altair.Y, "ns", every_ns, f"{_name(percentile)} latency, logarithmic")
-    base = points(rows).encode(x=rate, y=latency, color=palette.colour_channel(), shape=palette.shape_channel())
-    curve = base.mark_line(aria=False, point=False, opacity=0.5)
-    layers: list[object] = [*([curve] if len(served) > len(colours) else []), base.mark_point()]
-    if ceilings:
-        upright = points(ceilings).mark_rule(opacity=0.6)
-        layers.insert(0, upright.encode(x=rate, color=palette.colour_channel()))
-    if limit_ns:
-        layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
+    upright = points(ceilings).mark_rule(opacity=0.6).encode(x=rate, color=palette.colour_channel())
+    views = {}
+    kinds: list[tuple[float, Scale]] = [(percentile, "log"), (percentile, "linear")]
+    kinds += [(each, "log") for each, found in by_percentile.items() if found and each != percentile]
+    for each, scale in kinds:
+        some = [row for row in by_percentile[each] if row.unit == unit]
+        limits = [limit_ns] if limit_ns and each == percentile else []
+        latency = time_axis(altair.Y, "ns", [*(row.ns for row in some), *limits], f"{_name(each)} latency", scale)
+        base = points(some).encode(x=rate, y=latency, color=palette.colour_channel(), shape=palette.shape_channel())
+        curve = base.mark_line(aria=False, point=False, opacity=0.5)
+        layers = [*([upright] if ceilings else []), *([curve] if len(served) > len(colours) else [])]
+        layers.append(with_links(base.mark_point(), some))
+        for limit in limits:
+            layers += limit_line(limit, f"limit {duration(limit)}")
+        views[_name(each) if scale == "log" else f"{_name(each)}, {scale}"] = svg_of(*layers)
     return Figure(
         title=f"{scenario}: latency against throughput",
         note=f"Each point is a valid run.{_describe_left_out(served, len(rows))}{_describe(ceilings)}",
-        svg=svg_of(*layers),
+        views=views,
         numbers=table(
             f"{scenario} runs: throughput and {_name(percentile)} latency",
             ["series", "run", "throughput#", f"{_name(percentile)} latency#"],
@@ -247,6 +270,7 @@ class _RunAtRate:
     """Its latency."""
     run: str
     text: str
+    link: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,14 +296,22 @@ def _describe_left_out(served: Sequence[Combination], drawn: int) -> str:
     return f" Without a point: {count - drawn} of {count} runs, INVALID ones or without such latencies."
 
 
-def _load_rows(combination: Combination, series: str, percentile: float) -> Iterator[_RunAtRate]:
+def _load_rows(combination: Combination, series: str, percentile: float, palette: Palette) -> Iterator[_RunAtRate]:
     for run in combination.counted:
         ns = percentiles_of(run, SAMPLE).get(percentile) if run.tag != CURVE_TAG else None
         if ns and run.result and run.result.value is not None:
             rate, unit = run.result.value, run.result.unit
-            text = f"{combination.series}: {quantity(rate, unit)}, {_name(percentile)} {duration(ns)}"
             short = _short_id(run)
-            yield _RunAtRate(series=series, name=combination.series, rate=rate, unit=unit, ns=ns, run=short, text=text)
+            yield _RunAtRate(
+                series=series,
+                name=combination.series,
+                rate=rate,
+                unit=unit,
+                ns=ns,
+                run=short,
+                text=f"{combination.series}, run {short}: {quantity(rate, unit)}, {_name(percentile)} {duration(ns)}",
+                link=palette.links.get(combination.name, ""),
+            )
 
 
 def _ceilings(combinations: Sequence[Combination], unit: str, colours: Mapping[str, str]) -> list[_Ceiling]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlbench.reports.console import standing
-from mlbench.reports.html.drawing import INK, WARN, Figure, points, svg_of
+from mlbench.reports.html.drawing import INK, WARN, Figure, points, svg_of, with_links
 from mlbench.reports.html.speedups import medians
 from mlbench.reports.html.table import table
 from mlbench.reports.summary import Combination, Summary
@@ -14,6 +14,7 @@ from mlbench.reports.summary import Combination, Summary
 MOST_COLUMNS = 6
 """As many as a phone can show; the table of results has all."""
 
+_NO_LINKS: Mapping[str, str] = {}
 _ROW_HEIGHT, _HEAD_HEIGHT = 32, 80
 _LETTER = 6.5
 """In pixels, with some room: browsers have fonts of their own."""
@@ -27,17 +28,20 @@ class _Cell:
     """How fast beside the fastest of its row, 0 to 1; 0 for a run that does not count."""
     shown: str
     text: str
+    link: str
 
 
-def overview_figure(summary: Summary) -> Figure | None:
-    """Return the picture that a page begins with; None where no run counts."""
+def overview_figure(summary: Summary, links: Mapping[str, str] = _NO_LINKS) -> Figure | None:
+    """Return the picture that a page begins with, each cell leading to its run; None where no run counts."""
     every = list(dict.fromkeys(_column(each) for each in summary.combinations))
     columns, rows = every[:MOST_COLUMNS], dict[str, dict[str, _Cell]]()
     for each in summary.combinations:
         rows.setdefault(f"{each.workload} {each.scenario}", {})
     for name, found in rows.items():
         some = [each for each in summary.combinations if f"{each.workload} {each.scenario}" == name]
-        found.update((cell.column, cell) for cell in _cells_of(name, some, len(every) > 1) if cell.column in columns)
+        found.update(
+            (cell.column, cell) for cell in _cells_of(name, some, len(every) > 1, links) if cell.column in columns
+        )
     cells = [cell for found in rows.values() for cell in found.values()]
     if not any(cell.share for cell in cells):
         return None
@@ -48,7 +52,7 @@ def overview_figure(summary: Summary) -> Figure | None:
     return Figure(
         title="Speed by backend" if len(every) > 1 else "Results",
         note=note,
-        svg=_draw(cells, columns, list(rows)),
+        views={"": _draw(cells, columns, list(rows))},
         numbers=table(
             "Share of the fastest of each row",
             ["workload and scenario", *(f"{column}#" for column in columns)],
@@ -64,7 +68,9 @@ def _column(combination: Combination) -> str:
     return f"{combination.newest.backend} {combination.newest.precision}"
 
 
-def _cells_of(row: str, combinations: Sequence[Combination], has_several: bool) -> Iterator[_Cell]:
+def _cells_of(
+    row: str, combinations: Sequence[Combination], has_several: bool, links: Mapping[str, str]
+) -> Iterator[_Cell]:
     """Yield the cells of a row, each of the fastest runs in its column, by the first speed that all have."""
     speeds = [(each, _speeds(each)) for each in combinations if each.counted and not each.bad]
     shared = [name for name in (speeds[0][1] if speeds else ()) if all(name in found for _, found in speeds)]
@@ -80,6 +86,7 @@ def _cells_of(row: str, combinations: Sequence[Combination], has_several: bool) 
             share=share,
             shown=shown if share else _why_not(each),
             text=told if share else f"{told}, does not count",
+            link=links.get(each.name, ""),
         )
 
 
@@ -111,7 +118,7 @@ def _draw(cells: Sequence[_Cell], columns: Sequence[str], rows: Sequence[str]) -
     opacity = altair.Opacity("share:Q").scale(domain=[0, 1], range=[0.05, 0.55]).legend(None)
     named = base.encode(altair.Text("shown:N"))
     return svg_of(
-        base.mark_rect(color="var(--series-1)").encode(opacity=opacity),
+        with_links(base.mark_rect(color="var(--series-1)").encode(opacity=opacity), cells),
         named.transform_filter("datum.share > 0").mark_text(color=INK, aria=False),
         named.transform_filter("datum.share == 0").mark_text(color=WARN, aria=False, fontSize=9),
         height=_HEAD_HEIGHT + _ROW_HEIGHT * len(rows),

@@ -113,7 +113,8 @@ class _RunDetails:
 
 def _page(content: Content) -> _Page:
     summary, comparison = content.summary, content.comparison
-    palette = Palette(summary.series)
+    links = {name: f"#{link}" for name, link in results.links_of(summary).items()}
+    palette = Palette(summary.series, links)
     first, last = (pick(run.created for run in summary.runs) for pick in (min, max))
     return _Page(
         title=content.title,
@@ -127,7 +128,7 @@ def _page(content: Content) -> _Page:
         imported=sum(1 for run in summary.runs if run.imported),
         conformant=sum(1 for run in summary.runs if run.verdict and run.verdict.is_conformant),
         disclaimer=DISCLAIMER,
-        overview=overview_figure(summary),
+        overview=overview_figure(summary, links),
         problems=list(results.problems(summary)),
         results=results.results_table(summary),
         speedups=speedup_table(summary),

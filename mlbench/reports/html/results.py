@@ -30,6 +30,9 @@ from mlbench.reports.units import plural, three_digits
 NOTHING = TableCell("\N{EN DASH}", tone="quiet")
 """Where a row has no such scenario."""
 
+_MOST_TAGS = 3
+"""So many are named."""
+
 _LATENCY_RULES = {"latency_limit": "latency", "ttft": "TTFT", "tpot": "TPOT"}
 """Rules that limit a latency, and what they limit."""
 
@@ -64,7 +67,7 @@ def results_table(summary: Summary) -> HtmlTable:
         [
             [
                 TableCell(workload, detail=_data(found.values())),
-                TableCell(series, detail="imported" if any(each.newest.imported for each in found.values()) else ""),
+                TableCell(series, detail=origin(found.values())),
                 _accuracy_cell(found.values()),
                 *_result_cells(found, summary.scenarios, links),
             ]
@@ -73,6 +76,14 @@ def results_table(summary: Summary) -> HtmlTable:
         is_sortable=len(rows) > 2,
         is_stacked=True,
     )
+
+
+def origin(combinations: Iterable[Combination]) -> str:
+    """Return which tags a row's runs have, and whether any was imported."""
+    runs = [run for each in combinations for run in each.runs]
+    tags = [f"tag {tag}" for tag in dict.fromkeys(run.tag for run in runs) if tag]
+    shown = tags if len(tags) <= _MOST_TAGS else [plural(len(tags), "tag")]
+    return ", ".join([*shown, *(["imported"] if any(run.imported for run in runs) else [])])
 
 
 def _data(combinations: Iterable[Combination]) -> str:

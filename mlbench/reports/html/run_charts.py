@@ -11,7 +11,19 @@ from mlbench.comparison.compare import Comparison, Judged
 from mlbench.comparison.measures import Measure, measures_of
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
-from mlbench.reports.html.drawing import FAINT, INK, SOFT, WARN, WIDTH, Figure, Palette, points, svg_of, time_axis
+from mlbench.reports.html.drawing import (
+    FAINT,
+    INK,
+    SOFT,
+    WARN,
+    WIDTH,
+    Figure,
+    Palette,
+    points,
+    svg_of,
+    time_axis,
+    with_links,
+)
 from mlbench.reports.html.table import table
 from mlbench.reports.summary import Combination
 from mlbench.reports.units import quantity
@@ -51,7 +63,8 @@ def history_figures(combinations: Sequence[Combination], palette: Palette, steps
         if len(each.counted) >= HISTORY_LEAST:
             for run in each.counted[-_HISTORY_MOST:]:
                 for measure in measures_of(run):
-                    courses.setdefault(measure.name, []).append(_Point(each.series, run, measure))
+                    point = _Point(each.series, run, measure, palette.links.get(each.name, ""))
+                    courses.setdefault(measure.name, []).append(point)
     return [_history_figure(combinations[0].scenario, course, palette, steps) for course in courses.values()]
 
 
@@ -60,15 +73,22 @@ class _Point:
     series: str
     run: RunRecord
     measure: Measure
+    link: str
 
     @property
     def value(self) -> str:
         return quantity(self.measure.value, self.measure.unit)
 
+    @property
+    def name(self) -> str:
+        """The end of the run's id, which `mlbench show` takes."""
+        return self.run.run_id.rpartition("-")[2]
+
     def mark(self, told: str) -> _Mark:
         """Return what is drawn of it."""
         when = self.run.created.timestamp() * 1000
-        return _Mark(series=self.series, when=when, value=self.measure.value, text=f"{self.series}, {told}")
+        text = f"{self.series}, {told}"
+        return _Mark(series=self.series, when=when, value=self.measure.value, text=text, link=self.link)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +98,14 @@ class _Mark:
     """In milliseconds, as Vega counts."""
     value: float
     text: str
+    link: str
 
 
 def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, steps: Collection[str]) -> Figure:
     import altair
 
     first = found[0].measure
-    rows = [each.mark(f"{each.run.created:%Y-%m-%d %H:%M}: {each.value}") for each in found]
+    rows = [each.mark(f"run {each.name}, {each.run.created:%Y-%m-%d %H:%M}: {each.value}") for each in found]
     marked = [each.mark(f"step at {each.run.created:%Y-%m-%d %H:%M}") for each in found if each.run.run_id in steps]
     span_ms = max(row.when for row in rows) - min(row.when for row in rows)
     moment = (
@@ -94,11 +115,11 @@ def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, st
         .axis(tickCount=4, format="%H:%M" if span_ms < _TWO_DAYS_MS else "%Y-%m-%d", labelOverlap=True)
     )
     if first.unit == "ns":
-        value = time_axis(altair.Y, "value", [row.value for row in rows], f"{first.name}, logarithmic")
+        value = time_axis(altair.Y, "value", [row.value for row in rows], first.name)
     else:
         value = altair.Y("value:Q").title(first.unit).scale(zero=True).axis(tickCount=5, format=",~f")
     base = points(rows).encode(x=moment, y=value, color=palette.colour_channel(), shape=palette.shape_channel())
-    layers = [base.mark_line(aria=False, point=False, opacity=0.5), base.mark_point()]
+    layers = [base.mark_line(aria=False, point=False, opacity=0.5), with_links(base.mark_point(), rows)]
     if marked:
         upright = points(marked).mark_rule(strokeDash=[2, 3])
         layers.append(upright.encode(x=moment, color=palette.colour_channel()))
@@ -108,14 +129,11 @@ def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, st
         title=title,
         note=f"Every run that counts, in the order of time. {direction} is better."
         + (" A dotted line marks the first run of a new level." if marked else ""),
-        svg=svg_of(*layers),
+        views={"": svg_of(*layers)},
         numbers=table(
             title,
             ["series", "begin, UTC", "run", f"{first.name}#"],
-            [
-                [each.series, f"{each.run.created:%Y-%m-%d %H:%M:%S}", each.run.run_id.rpartition("-")[2], each.value]
-                for each in found
-            ],
+            [[each.series, f"{each.run.created:%Y-%m-%d %H:%M:%S}", each.name, each.value] for each in found],
         ),
     )
 
@@ -136,20 +154,21 @@ def comparison_figure(comparison: Comparison) -> Figure | None:
     margin = {"low": 1 / (1 + comparison.margin), "high": 1 + comparison.margin, "text": "margin"}
     base = points(rows).encode(y=place)
     bounded = points([row for row in rows if row.low is not None]).encode(y=place, color=colour)
+    drawn = svg_of(
+        points([margin]).mark_rect(color=FAINT, opacity=0.5, aria=False).encode(x=altair.X("low:Q"), x2="high:Q"),
+        points([{"one": 1, "text": ""}]).mark_rule(color=SOFT, aria=False).encode(x=altair.X("one:Q")),
+        bounded.mark_rule(strokeWidth=2, aria=False).encode(x=altair.X("low:Q"), x2="high:Q"),
+        base.mark_point(size=70).encode(x=ratio, color=colour, shape=shape),
+        base.mark_text(align="left", dy=-14, color=SOFT, aria=False, limit=WIDTH - 20).encode(
+            x=altair.value(0), text="name:N"
+        ),
+        height=70 + 44 * len(rows),
+    )
     return Figure(
         title="Speed against the base",
         note="The point is the ratio, the line its 95 % interval. Right of 1 is faster. "
         f"Within the band of {comparison.margin:.0%} a change counts as the same.",
-        svg=svg_of(
-            points([margin]).mark_rect(color=FAINT, opacity=0.5, aria=False).encode(x=altair.X("low:Q"), x2="high:Q"),
-            points([{"one": 1, "text": ""}]).mark_rule(color=SOFT, aria=False).encode(x=altair.X("one:Q")),
-            bounded.mark_rule(strokeWidth=2, aria=False).encode(x=altair.X("low:Q"), x2="high:Q"),
-            base.mark_point(size=70).encode(x=ratio, color=colour, shape=shape),
-            base.mark_text(align="left", dy=-14, color=SOFT, aria=False, limit=WIDTH - 20).encode(
-                x=altair.value(0), text="name:N"
-            ),
-            height=70 + 44 * len(rows),
-        ),
+        views={"": drawn},
         numbers=table(
             "Speed against the base",
             ["what", "speed#", "interval#", "verdict"],

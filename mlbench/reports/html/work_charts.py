@@ -53,7 +53,7 @@ def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figur
     return Figure(
         title="Batch size",
         note="What each batch size reached during warm-up. A ring marks the one that was chosen.",
-        svg=svg_of(base.mark_line(aria=False, point=False), base.mark_point(), ring),
+        views={"": svg_of(base.mark_line(aria=False, point=False), base.mark_point(), ring)},
         numbers=table(
             f"{unit} by batch size, in warm-up",
             ["series", *(f"{size}#" for size in sizes)],
@@ -101,7 +101,7 @@ def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scen
     return Figure(
         title=title,
         note=f"Share of {what} by the size of the batch that they ran in, the accuracy test included.",
-        svg=svg_of(bars.mark_bar()),
+        views={"": svg_of(bars.mark_bar())},
         numbers=table(
             f"{title}: share of {what}",
             ["series", *(f"{names[first]}#" for first in bins)],
@@ -171,7 +171,7 @@ def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Fi
         title="Accuracy",
         note="Required scores, a point per scenario, compared with the target. A point left of its mark is a miss; "
         "right of it where less is better.",
-        svg=svg_of(ticks, dots, height=90 + 45 * len(names)),
+        views={"": svg_of(ticks, dots, height=90 + 45 * len(names))},
         numbers=table(
             "Scores and targets",
             ["series", "scenario", "score", "reached#", "target#", "reference#", "verdict"],

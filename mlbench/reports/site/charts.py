@@ -46,7 +46,7 @@ def history_figure(title: str, history: History) -> Figure:
     return Figure(
         title=title,
         note=_note(history),
-        svg=svg_of(*_layers(history, steps), height=_HEIGHT),
+        views={"": svg_of(*_layers(history, steps), height=_HEIGHT)},
         numbers=table(
             f"Levels of {title}",
             ["since, UTC", "runs#", "level#", "change"],
@@ -120,7 +120,7 @@ def _dots(history: History, scale: float) -> list[_Dot]:
 def _dot(group: Sequence[Point], unit: str, scale: float) -> _Dot:
     value = math.exp(math.fsum(math.log(point.value) for point in group) / len(group))
     tag = f", {group[0].tag}" if group[0].tag and len(group) == 1 else ""
-    mean = f", mean of {len(group)} points" if len(group) > 1 else tag
+    mean = f", mean of {len(group)} points" if len(group) > 1 else f"{tag}, run {group[0].run_id.rpartition('-')[2]}"
     first = group[0].created
     when = math.fsum(point.created.timestamp() for point in group) / len(group)
     return _Dot(when=when * 1000, value=value / scale, text=f"{first:%Y-%m-%d %H:%M}: {quantity(value, unit)}{mean}")
@@ -140,11 +140,12 @@ def _level_line(history: History, level: Level, scale: float) -> _Line:
 def _mark(history: History, step: Step) -> _Line:
     point = history.points[step.index]
     when = point.created.timestamp() * 1000
+    changed = "; ".join(map(str, step.differences)) or "nothing else is known to have changed"
     return _Line(
         start=when,
         end=when,
         value=0.0,
-        text=f"{point.created:%Y-%m-%d %H:%M}: x {step.effect.ratio:.3f}, {step.verdict}",
+        text=f"{point.created:%Y-%m-%d %H:%M}: x {step.effect.ratio:.3f}, {step.verdict}; {changed}",
     )
 
 

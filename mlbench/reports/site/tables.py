@@ -13,7 +13,7 @@ from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.comparison import score_verdict
 from mlbench.reports.console import ESTIMATE_NOTE, accuracy, estimate_note, spell_target, standing, target_sign
-from mlbench.reports.html.results import NOTHING, links_of
+from mlbench.reports.html.results import NOTHING, links_of, origin
 from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.site.charts import TONES, interval_of
 from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent
@@ -42,7 +42,14 @@ def overview_table(summary: Summary) -> HtmlTable:
     for (workload, series), found in grouped.items():
         cells = [_result_cell(found[name]) if name in found else NOTHING for name in summary.scenarios]
         name = TableCell(workload, page=workload_page(workload))
-        rows.append([name, series, _accuracy_cell([each.newest for each in found.values()]), *cells])
+        rows.append(
+            [
+                name,
+                TableCell(series, detail=origin(found.values())),
+                _accuracy_cell([each.newest for each in found.values()]),
+                *cells,
+            ]
+        )
     return table(
         "Medians of the newest session" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
         ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
@@ -69,7 +76,7 @@ def _newest_row(trend: Trend) -> list[TableCell | str]:
     each, run = trend.newest, trend.newest.newest
     return [
         each.scenario,
-        TableCell(each.series, page=f"../{run_page(run.run_id)}"),
+        TableCell(each.series, detail=origin([each]), page=f"../{run_page(run.run_id)}"),
         _value_cell(each),
         _verdict_cell(each),
         _accuracy_cell([run]),

@@ -1,5 +1,5 @@
 "use strict";
-// The page is whole without this: it makes tables sortable, filters long ones, opens what a link points to, and names marks on hover.
+// The page is whole without this: it makes tables sortable, filters long ones, opens what a link points to, names marks on hover and on a click, and switches a chart's axes.
 for (const table of document.querySelectorAll("table.sortable")) {
   table.querySelectorAll("thead th").forEach((heading, column) => {
     const button = document.createElement("button");
@@ -53,4 +53,22 @@ for (const mark of document.querySelectorAll("figure [role=graphics-symbol][aria
   const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
   title.textContent = mark.getAttribute("aria-label");
   mark.append(title);
+}
+
+for (const figure of document.querySelectorAll("figure")) {
+  const views = [...figure.querySelectorAll(".chart")];
+  const named = document.createElement("p");
+  named.className = "named";
+  named.setAttribute("role", "status");
+  views.at(-1).after(named);
+  figure.addEventListener("click", (event) => {
+    const mark = event.target.closest("[role=graphics-symbol][aria-label]");
+    if (mark) named.textContent = mark.getAttribute("aria-label");
+  });
+  if (views.length < 2) continue;
+  const choice = document.createElement("select");
+  choice.setAttribute("aria-label", "Percentile and axis of the chart");
+  choice.append(...views.map((view) => new Option(view.dataset.view)));
+  choice.addEventListener("change", () => views.forEach((view, number) => (view.hidden = number !== choice.selectedIndex)));
+  views[0].before(choice);
 }
