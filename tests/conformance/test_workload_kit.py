@@ -3,8 +3,6 @@
 import dataclasses
 import importlib
 import itertools
-import os
-import subprocess
 import sys
 
 import pytest
@@ -125,32 +123,35 @@ def test_each_answer_is_a_sign_of_life_though_all_of_them_take_longer_than_a_che
 
 
 @pytest.fixture(scope="module")
-def check_installed(new_package, tmp_path_factory, pip_install):
-    """Return a function that installs the package with a changed dataset, and checks it by the command line."""
+def installed(new_package, tmp_path_factory, pip_install):
+    """Return the folder that the package is installed in."""
     target = tmp_path_factory.mktemp("installed")
     pip_install(new_package, target)
-    dataset = target / "mlbench_my_task" / "dataset.py"
+    return target
+
+
+@pytest.fixture
+def check_installed(installed, monkeypatch):
+    """Return a function that changes the dataset of the installed package, and checks it by the command line."""
+    monkeypatch.syspath_prepend(installed)
+    monkeypatch.setenv("PYTHONPATH", str(installed))
+    dataset = installed / "mlbench_my_task" / "dataset.py"
     sound = dataset.read_text()
 
     def check(old, new):
         assert old in sound
         dataset.write_text(sound.replace(old, new))
-        return subprocess.run(
-            [sys.executable, "-c", "from mlbench.cli import main; main(['check', 'my-task'])"],
-            env={**os.environ, "PYTHONPATH": str(target), "OMP_WAIT_POLICY": "PASSIVE"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return CliRunner().invoke(main, ["check", "my-task"])
 
-    return check
+    yield check
+    dataset.write_text(sound)
 
 
 @pytest.mark.slow
 def test_an_installed_workload_passes_all_checks(check_installed):
     done = check_installed("RandomState(0)", "RandomState(0)")
     assert done.stdout.splitlines()[-1] == f"my-task: {len(NAMES)} of {len(NAMES)} checks passed."
-    assert done.returncode == 0
+    assert done.exit_code == 0
 
 
 @pytest.mark.slow
@@ -159,7 +160,7 @@ def test_data_that_is_another_in_each_process_is_found(check_installed):
     done = check_installed(line, f"{line}        self._points += np.float32(hash('a') % 1000)\n")
     assert "FAILED  prepares_the_same_each_time" in done.stdout
     assert "a second preparation differs: data_fingerprint is" in done.stdout
-    assert done.returncode == 1
+    assert done.exit_code == 1
 
 
 @pytest.mark.slow
@@ -169,7 +170,7 @@ def test_a_dataset_that_ends_the_process_fails_the_check_it_happens_in(check_ins
     )
     assert "a process that prepares the workload ended with 3" in done.stdout
     assert f"my-task: 0 of {len(NAMES)} checks passed." in done.stdout
-    assert done.returncode == 1
+    assert done.exit_code == 1
 
 
 @pytest.mark.parametrize(

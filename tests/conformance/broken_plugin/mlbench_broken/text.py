@@ -15,6 +15,7 @@ class Texts(Backend):
     """Answers prompts with an engine of its own, and refuses all else."""
 
     title = "prompts alone"
+    preload = ("torch", "transformers.modeling_utils")
 
     def __init__(self, name, wrap):
         self.name = name
@@ -146,8 +147,22 @@ class FailingTogether(TextEngine):
             super().submit(samples, reply)
 
 
-class Swapping(TextEngine):
-    """Gives every second answer to the sample of the one before it, and the other way round."""
+class Counting(TextEngine):
+    """Counts the prompts at work."""
+
+    working = 0
+
+    def submit(self, samples, reply):
+        self.working += len(samples)
+        super().submit(samples, reply)
+
+    def answer(self, sample, tokens, reply):
+        self.working -= 1
+        super().answer(sample, tokens, reply)
+
+
+class Swapping(Counting):
+    """Gives every second answer to the sample of the one before it, and the other way round; a last one is right."""
 
     held = None
 
@@ -155,12 +170,15 @@ class Swapping(TextEngine):
         pass
 
     def answer(self, sample, tokens, reply):
-        if self.held is None:
+        if self.held is None and self.working > 1:
             self.held = sample, tokens
+            self.working -= 1
             return
-        (other, others), self.held = self.held, None
-        super().answer(sample, others, reply)
-        super().answer(other, tokens, reply)
+        if self.held:
+            (other, others), self.held = self.held, None
+            TextEngine.answer(self, other, tokens, reply)
+            tokens = others
+        super().answer(sample, tokens, reply)
 
 
 class InOrder(TextEngine):
@@ -181,19 +199,12 @@ class InOrder(TextEngine):
         super().answer(self.waiting.pop(0), tokens, reply)
 
 
-class Crowded(TextEngine):
+class Crowded(Counting):
     """Mixes up the last token of what it answers while more than thirty prompts are at work."""
-
-    working = 0
-
-    def submit(self, samples, reply):
-        self.working += len(samples)
-        super().submit(samples, reply)
 
     def answer(self, sample, tokens, reply):
         if self.working > 30:
             tokens[-1] = tokens[-1] % 90 + 3
-        self.working -= 1
         super().answer(sample, tokens, reply)
 
 
