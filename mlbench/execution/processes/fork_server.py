@@ -38,8 +38,8 @@ _LEAVES_WITHIN_S = 1.0
 _MOST_SERVERS = 24
 """A run, its judge and its reference each have a chain of up to six or seven; fewer servers would be forgotten before
 the next run of the same workload."""
-_OF_ONE_RUN = ("MLBENCH_", "PYTEST_", "HF_TOKEN", "COLUMNS", "LINES")
-"""Variables that a run reads when it needs them; others may matter to what was imported."""
+_OF_ONE_RUN = ("MLBENCH_", "PYTEST_", "HF_TOKEN", "COLUMNS", "LINES", "TORCHINDUCTOR_CACHE_DIR")
+"""Variables that a run reads when it needs them; others may matter to what was imported. torch sets the last itself."""
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE)
 

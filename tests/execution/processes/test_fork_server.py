@@ -126,11 +126,12 @@ def test_what_a_killed_supervisor_leaves_is_ended_and_servers_with_more_modules_
     assert (start("tabnanny")["server"], start("tabnanny", "sqlite3")["server"]) == (server, with_more)
 
 
-def test_a_process_has_the_folder_and_the_variables_of_its_request(start, monkeypatch, tmp_path):
+@pytest.mark.parametrize("variable", ["MLBENCH_X", "TORCHINDUCTOR_CACHE_DIR"])
+def test_a_process_has_the_folder_and_the_variables_of_its_request(start, monkeypatch, tmp_path, variable):
     server = start("tabnanny")["server"]
-    monkeypatch.setenv("MLBENCH_X", "of the second")
+    monkeypatch.setenv(variable, "of the second")
     monkeypatch.chdir(tmp_path)
-    second = start("tabnanny")
+    second = start("tabnanny", variable=variable)
     assert (second["variable"], second["folder"], second["server"]) == ("of the second", str(tmp_path), server)
 
 
