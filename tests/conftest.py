@@ -145,6 +145,16 @@ def no_terminal():
         yield
 
 
+@pytest.fixture(autouse=True)
+def same_variables():
+    """Take back variables that a library sets as it is imported (cv2 does): with others, fork servers start anew."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session")
 def environment(a_run):
     """Return the environment of the stored run."""
