@@ -57,7 +57,7 @@ class StartedRun:
     scenario: Scenario
     run_id: str
     modules: Sequence[str]
-    """What its process loads that takes long to import."""
+    """What its process loads that takes long to import. It begins with the judge's, so that they share a server."""
     modules_of_judge: Sequence[str]
     """The same of the process that judges it, which has no backend."""
     modules_of_reference: Sequence[str]
@@ -92,11 +92,12 @@ class StartedRun:
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         run_id = new_run_id(created, *names)
         workload, backend = plugins.workload(request.workload), plugins.backend(request.backend)
-        of_judge = (SCORE_TIMED.partition(":")[0], *workload.preload_always)
+        own = tuple(path.partition(":")[0] for path in (MEASURE, SCORE_TIMED))
+        of_judge = (*own, *workload.preload_always)
         return cls(
             request=request,
             scenario=plugins.scenario(request.scenario),
-            modules=(MEASURE.partition(":")[0], *modules_to_preload(workload, backend)),
+            modules=(*own, *modules_to_preload(workload, backend)),
             modules_of_judge=of_judge,
             modules_of_reference=tuple(dict.fromkeys((*of_judge, "torch", *workload.preload))),
             origin=_origin_apart(request, plugins),

@@ -42,6 +42,13 @@ def test_what_the_fp32_network_needs_is_imported_before_the_fork_on_every_backen
     of_judge = started.modules_of_judge
     assert "torch" not in of_judge
     assert started.modules_of_reference == (*of_judge, "torch", "torchvision.models.resnet")
+    assert started.modules == of_judge, "null needs no network"
+
+
+def test_a_run_on_pytorch_shares_the_imports_of_its_reference(plugins, tmp_path):
+    request = RunRequest(workload="resnet50", backend="pytorch", scenario="Offline", results=tmp_path)
+    started = StartedRun.now(resolve(request, plugins), plugins)
+    assert started.modules == started.modules_of_reference
 
 
 def test_a_slow_look_at_the_machine_counts_as_part_of_the_run(plugins, tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ DESCRIPTORS = 4
 _IMPORT_WITHIN_S = 600.0
 _LEAVES_WITHIN_S = 1.0
 _MOST_SERVERS = 24
-"""A run, its judge and its reference each have a chain of up to six or seven; fewer servers would be forgotten before
+"""A run and its reference, which share some, each have a chain of up to eight; fewer servers would be forgotten before
 the next run of the same workload."""
 _OF_ONE_RUN = ("MLBENCH_", "PYTEST_", "HF_TOKEN", "COLUMNS", "LINES", "TORCHINDUCTOR_CACHE_DIR")
 """Variables that a run reads when it needs them; others may matter to what was imported. torch sets the last itself."""
