@@ -22,8 +22,9 @@ def shared_test(tmp_path_factory):
     """Return the folders of two runs of one command, SingleStream and Offline, on a backend that is accurate."""
     results = tmp_path_factory.mktemp("runs")
     asked = [part for name in ("SingleStream", "Offline") for part in ("--scenario", name)]
+    short = ["--set", "load.min_duration_ms=50", "--set", "load.min_query_count=100", "--power", "none"]
     done = CliRunner().invoke(
-        main, ["run", "resnet50", "--backend", "onnxruntime", *asked, "--power", "none", "--results", str(results)]
+        main, ["run", "resnet50", "--backend", "pytorch", *asked, *short, "--results", str(results)]
     )
     assert " (shared)" in done.stdout, done.output
     return sorted(results.iterdir())
