@@ -8,13 +8,14 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from mlbench.cli import main
 
 PLUGIN = """
 from mlbench import Rules, Target, Tokens, hookimpl
@@ -103,8 +104,8 @@ def once(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def installed(once, cache):
-    """Return an environment in which the workloads are installed, and runs have a folder."""
+def installed(once, cache, tmp_path_factory):
+    """Return the variables of an environment in which the workloads are installed, and runs have a folder."""
 
     def install(folder):
         (folder / "mlbench_brief.py").write_text(PLUGIN)
@@ -116,16 +117,20 @@ def installed(once, cache):
 
     folder = once("installed", install)
     own = {"MLBENCH_RESULTS": f"{folder}/results", "MLBENCH_CACHE": str(cache)}
-    return {**os.environ, **own, "PYTHONPATH": folder}
+    return {**own, "PYTHONPATH": folder, "TMPDIR": str(tmp_path_factory.mktemp("temporary"))}
 
 
 @pytest.fixture(scope="session")
 def mlbench(installed):
     """Return a function that runs a command of mlbench where the workloads are installed."""
 
-    def run(*arguments, **variables):
-        command = [sys.executable, "-m", "mlbench", *map(str, arguments)]
-        return subprocess.run(command, env=installed | variables, capture_output=True, text=True, check=False)
+    def run(*arguments):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in installed.items():
+                patch.setenv(name, value)
+            patch.setattr(tempfile, "tempdir", None)  # what was found before
+            patch.syspath_prepend(installed["PYTHONPATH"])
+            return CliRunner().invoke(main, [*map(str, arguments)])
 
     return run
 
@@ -134,16 +139,17 @@ def mlbench(installed):
 def audit(once, installed, mlbench):
     """Return a function that makes a run on the null backend, and audits it by some tests, once for each workload."""
 
+    def temporary():
+        return {path.name for path in Path(installed["TMPDIR"]).rglob("*")}
+
     def make(workload, options, tests):
         done = mlbench("run", workload, "--backend", "null", "--tier", "valid", *options, "--json")
         (record,) = json.loads(done.stdout)
         named = [word for test in tests for word in ("--test", test)]
-        temporary = tempfile.mkdtemp()
-        done = mlbench("audit", record["run_id"], *named, "--json", TMPDIR=temporary)
-        left = sorted(path.name for path in Path(temporary).rglob("*"))
-        shutil.rmtree(temporary)
-        assert done.returncode in {0, 1}, done.stderr
-        return [record["run_id"], done.returncode, json.loads(done.stdout), left]
+        before = temporary()
+        done = mlbench("audit", record["run_id"], *named, "--json")
+        assert done.exit_code in {0, 1}, done.output
+        return [record["run_id"], done.exit_code, json.loads(done.stdout), sorted(temporary() - before)]
 
     def audit(workload, options, tests):
         run_id, status, found, left = once(workload, lambda folder: make(workload, options, tests))
@@ -189,7 +195,7 @@ def judge_altered(once, mlbench):
                 record["logs"][f"performance/{log}"] = hashlib.sha256(file.read_bytes()).hexdigest()
             (copy / "record.json").write_text(json.dumps(record))
         done = mlbench("audit", run, "--test", next(iter(audited.made)), "--plan", "--json", *options)
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.output
         return {names[Path(each["folder"]).name]: each for each in json.loads(done.stdout)["earlier"]}
 
     def judge_once(audited, alterations, *options):

@@ -88,7 +88,7 @@ def test_edited_logs_are_refused(audited, mlbench, tmp_path):
     log = copied / "performance/mlperf_log_detail.txt"
     log.write_text(re.sub(r'("early_stopping_latency_ss", "value": )\d+', r"\g<1>7", log.read_text()))
     done = mlbench("audit", copied, "--test", "TEST01")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "is not what its logs say" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -96,7 +96,7 @@ def test_edited_logs_are_refused(audited, mlbench, tmp_path):
 def test_a_test_is_given_again_by_its_logs(made, mlbench):
     for test, verdict in made.items():
         done = mlbench("verify", verdict["folder"])
-        assert done.returncode == 0, (test, done.stdout)
+        assert done.exit_code == 0, (test, done.stdout)
 
 
 @pytest.mark.parametrize("test", ["TEST04", "TEST05"])

@@ -1,6 +1,7 @@
 """``mlbench audit`` of a run whose samples travelled: its nodes, and no others, answer the tests too."""
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ def served(installed, token_file):
     try:
         for name in NAMES:
             command = [*MLBENCH, "serve", *SERVED, "--listen", "127.0.0.1:0", "--name", name, *words[:2]]
-            node = subprocess.Popen(command, env=installed, stdout=subprocess.PIPE, text=True)
+            node = subprocess.Popen(command, env=os.environ | installed, stdout=subprocess.PIPE, text=True)
             started.append(node)
             words += ["--network", node.stdout.readline().rsplit(" ", 1)[1].rstrip(".\n")]
         yield words
@@ -47,7 +48,7 @@ def test_the_runs_nodes_answer_the_test_and_its_log_says_so(mlbench, installed, 
         assert record["verdict"]["is_valid"], done.stderr
         audit = ("audit", tmp_path / "results" / record["run_id"], "--test", "TEST05")
         done = mlbench(*audit)
-        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+        assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
         assert "was answered by nodes north, south. Name them with --network." in done.stderr
         done = mlbench(*audit, *nodes, "--json")
     (made,) = json.loads(done.stdout)["made"]
