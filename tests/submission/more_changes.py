@@ -167,7 +167,8 @@ FOLDERS = {
         t.submitter / "calibration.md"
     ),
 }
-OF_THE_SMALL_TREE = LOGS | MEASUREMENTS | SCORES | TESTS | SYSTEMS | FOLDERS
+TABLES_OF_THE_SMALL_TREE = (LOGS, MEASUREMENTS, SCORES, TESTS, SYSTEMS, FOLDERS)
+OF_THE_SMALL_TREE = {name: change for table in TABLES_OF_THE_SMALL_TREE for name, change in table.items()}
 """Of the tree of seven results."""
 
 # Trees of one model: name to division, category, models, change
