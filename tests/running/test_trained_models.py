@@ -1,0 +1,91 @@
+"""Whole runs of trained models on real runtimes, under real LoadGen."""
+
+import pytest
+
+from mlbench.records.run_record import read
+
+pytestmark = pytest.mark.slow
+
+SHORT = ["--set", "load.min_duration_ms=50"]
+FEW = ["--set", "load.min_query_count=20", "--set", "execution.batch=8"]
+"""With a given batch none is searched."""
+MORE = pytest.mark.thorough("workloads")
+
+
+@pytest.mark.parametrize(
+    ("workload", "backend", "scenario", "score", "least"),
+    [
+        ("resnet50", "onnxruntime", "SingleStream", "acc", 97),
+        pytest.param("retinanet", "pytorch", "MultiStream", "mAP", 74, marks=MORE),
+        ("bert", "pytorch", "Server", "F1", 85),
+        pytest.param("3d-unet", "pytorch", "Offline", "DICE", 0.90, marks=MORE),
+        ("dlrm-v2", "pytorch", "Server", "AUC", 81),
+        pytest.param("gptj", "pytorch", "Offline", "ROUGE1", 40, marks=MORE),
+        pytest.param("llama2-70b", "pytorch", "Offline", "ROUGE1", 90, marks=MORE),
+        pytest.param("mixtral-8x7b", "pytorch", "Offline", "ROUGE1", 92, marks=MORE),
+        pytest.param("stable-diffusion-xl", "pytorch", "Offline", "DIGIT_RATE", 87, marks=MORE),
+        pytest.param("resnet50", "pytorch", "SingleStream", "acc", 97, marks=MORE),
+        pytest.param("resnet50", "pytorch", "MultiStream", "acc", 97, marks=MORE),
+        pytest.param("resnet50", "onnxruntime", "MultiStream", "acc", 97, marks=MORE),
+        pytest.param("bert", "onnxruntime", "Server", "F1", 85, marks=MORE),
+    ],
+)
+def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # noqa: PLR0917 - one per column
+    mlbench, tmp_path, workload, backend, scenario, score, least
+):
+    # as many queries as the tier wants would take half a minute, and longer on a busy machine
+    arguments = ["run", workload, "--backend", backend, "--scenario", scenario, "--json", *SHORT, *FEW]
+    if scenario == "Server":
+        arguments += ["--set", "load.target_qps=10"]
+    done = mlbench(*arguments)
+    (record,) = map(read, (tmp_path / "results").iterdir())
+    assert record.accuracy.scores[score] >= least
+    assert record.accuracy.is_met
+    rules = {rule.rule: rule for rule in record.verdict.rules}
+    # whether a busy machine keeps a latency limit is not for a test to say; that replies are right is
+    for name in (
+        "replies_sound",
+        "replies_agree",
+        "reply_difference",
+        "loadgen_errors",
+        "seeds",
+        "performance_sample_count",
+    ):
+        assert rules[name].passed, rules[name]
+    assert done.exit_code == (0 if record.verdict.is_valid else 1)
+    assert not record.verdict.is_conformant
+    assert record.other_work and 0 <= record.other_work.share <= 1
+    # a machine too busy for a number says so instead
+    assert (record.overhead_ns_per_sample or 0) > 0 or record.not_measured["overhead"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "scenario"),
+    [
+        ("retinanet", "MultiStream"),
+        ("3d-unet", "SingleStream"),
+        ("gptj", "Offline"),
+        ("llama2-70b", "Offline"),
+        ("mixtral-8x7b", "Offline"),
+        ("stable-diffusion-xl", "Offline"),
+    ],
+)
+def test_a_trained_model_is_timed_and_answers_alike_under_loadgen(mlbench, tmp_path, workload, scenario):
+    """The workloads whose scores take long; the thorough session has these."""
+    asked = ("--scenario", scenario, "--no-accuracy", "--power", "none", *SHORT, *FEW, "--set", "load.target_qps=5")
+    done = mlbench("run", workload, "--backend", "pytorch", *asked)
+    (record,) = map(read, (tmp_path / "results").iterdir())
+    assert (record.status, record.failure) == ("completed", None), done.output
+    assert record.result
+    rules = {rule.rule: rule for rule in record.verdict.rules}
+    assert all(rules[name].passed for name in ("replies_sound", "loadgen_errors", "seeds")), rules
+
+
+@pytest.mark.parametrize("workload", ["resnet50", pytest.param("bert", marks=pytest.mark.thorough("workloads"))])
+def test_random_weights_make_no_claim_of_accuracy(mlbench, tmp_path, workload):
+    done = mlbench("run", workload, "--backend", "pytorch", "--scenario", "Offline", "--weights", "random", *SHORT)
+    (record,) = map(read, (tmp_path / "results").iterdir())
+    assert record.accuracy is None
+    assert record.verdict.is_accurate is None
+    assert "random weights have no accuracy to claim" in record.verdict.not_applied["accuracy"]
+    assert done.exit_code == (0 if record.verdict.is_valid else 1)
