@@ -27,7 +27,9 @@ _WITH_DEFAULTS = {
     "run": ("backends", "tier", "precisions"),
     **dict.fromkeys(("tune", "curve"), ("backend", "tier", "precision")),
     "serve": ("backend", "precision"),
-    "demo": ("backend",),
+    **dict.fromkeys(("demo", "submit plan"), ("backend",)),
+    **dict.fromkeys(("compare", "regress"), ("margin", "accuracy_margin")),
+    **dict.fromkeys(("history", "report", "site"), ("margin",)),
 }
 """By command, the parameters that the machine's settings file may have a default for."""
 
@@ -84,12 +86,15 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         _check_system()
         try:
-            return super().resolve_command(context, args)
+            found = super().resolve_command(context, args)
         except click.UsageError:
             from mlbench.discovery import nearest
 
             hint = nearest(args[0], self.list_commands(context))
             raise click.UsageError(f"unknown command {args[0]!r}. {hint}", context) from None
+        if not context.resilient_parsing:
+            _take_defaults(context, args)
+        return found
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
         """Run a command: exit 0 good, 1 the run or comparison failed, 2 wrong usage; `regress`, 3 suspected.
@@ -184,17 +189,29 @@ def _load_no_plugins(context: click.Context, option: click.Parameter, is_given: 
         context.call_on_close(lambda: os.environ.update({NO_PLUGINS: before}))
 
 
-def _take_defaults(context: click.Context) -> None:
-    """Give a command that measures the defaults of the machine's settings file."""
-    command = context.invoked_subcommand or ""
-    if parameters := _WITH_DEFAULTS.get(command):
-        from mlbench.settings.layers import read_defaults
-        from mlbench.system.folders import system_settings_file
+def _take_defaults(context: click.Context, words: Sequence[str]) -> None:
+    """Give a command the defaults of the machine's settings file; a wrong file does not keep its help from printing.
 
-        found = read_defaults(system_settings_file())
-        several = {f"{name}s": (value,) for name, value in found.items()}
-        chosen = {name: value for name, value in {**found, **several}.items() if name in parameters}
-        context.default_map = {command: chosen}
+    Raises:
+        MlbenchError: the file is wrong.
+    """
+    command = next((each for each in _WITH_DEFAULTS if [*words[: each.count(" ") + 1]] == each.split()), "")
+    if not command:
+        return
+    from mlbench.settings.layers import read_defaults
+    from mlbench.system.folders import system_settings_file
+
+    try:
+        found = {name.replace("-", "_"): value for name, value in read_defaults(system_settings_file()).items()}
+    except MlbenchError as error:
+        if not set(context.help_option_names) & set(words):
+            raise
+        complain(f"Warning: {error}")
+        return
+    several = {f"{name}s": (value,) for name, value in found.items()}
+    chosen = {name: value for name, value in {**found, **several}.items() if name in _WITH_DEFAULTS[command]}
+    first, *others = command.split()
+    context.default_map = {first: {other: chosen for other in others} or chosen}
 
 
 @click.command(
@@ -215,4 +232,3 @@ def _take_defaults(context: click.Context) -> None:
 def main(verbose: bool) -> None:
     """Measure AI inference honestly: the nine MLPerf Inference v4.1 workloads, on any backend, under LoadGen."""
     logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
-    _take_defaults(click.get_current_context())

@@ -13,7 +13,7 @@ Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` an
 saves is such a file too, with a table ``found`` in each entry that says how it was found: an entry that was found under
 limits of the user's own applies to runs with the same limits, and one without to runs without.
 
-The machine's file may have a table ``[defaults]``: what options of the command line are where they are not given.
+The machine's file may have a table ``[defaults]``: values of command-line options that are not given.
 """
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ LIMITS = ("latency_limit_ms", "ttft_limit_ms", "tpot_limit_ms")
 
 CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
 
-DEFAULTS = ("backend", "tier", "precision")
-"""Options that the machine's settings file may have defaults for."""
+DEFAULTS: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("backend", "tier", "precision"), str),
+    **dict.fromkeys(("margin", "accuracy-margin"), (int, float)),
+}
+"""Options that the machine's settings file may have defaults for, with the types of these."""
 
 _FORMS: Mapping[str, Callable[[Any], str]] = {
     "bool_parsing": lambda error: "true, false",
@@ -251,18 +254,21 @@ def fields_of(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, An
                 yield key, (types[field.name], getattr(template, field.name))
 
 
-def read_defaults(file: Path) -> dict[str, str]:
-    """Return the table ``[defaults]`` of a settings file, of options by name; empty where there is none.
+def read_defaults(file: Path) -> dict[str, str | float]:
+    """Return the table ``[defaults]`` of a settings file by option; empty where there is none.
 
     Raises:
-        UsageError: it has another option than `DEFAULTS`, or a value that is not text.
+        UsageError: the file cannot be read, or the table has an option that is not in `DEFAULTS` or a wrong value.
     """
     found = read_toml(file, what="settings file").get("defaults", {}) if is_file(file) else {}
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
-        raise UsageError(f"{file}: [defaults] is {found!r}.", hint='It has lines such as: backend = "onnxruntime".')
-    for name in found:
+    hint = 'It has lines such as: backend = "onnxruntime".'
+    if not isinstance(found, dict):
+        raise UsageError(f"{file}: [defaults] is {found!r}.", hint=hint)
+    for name, value in found.items():
         if name not in DEFAULTS:
-            raise UsageError(f"{file}: [defaults] has {name!r}.", hint=f"It may have {', '.join(DEFAULTS)}.")
+            raise UsageError(f"{file}: [defaults] has an unknown name {name!r}.", hint=f"Use {', '.join(DEFAULTS)}.")
+        if isinstance(value, bool) or not isinstance(value, DEFAULTS[name]):
+            raise UsageError(f"{file}: {name} in [defaults] is {value!r}.", hint=hint)
     return found
 
 

@@ -1,6 +1,7 @@
 """Options that are given are in force, and exit statuses say how it went."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -334,17 +335,60 @@ def test_options_that_are_not_given_have_the_defaults_of_the_settings_file(mlben
     assert mlbench("list").exit_code == 0
 
 
+@pytest.fixture
+def write_defaults(results, monkeypatch):
+    """Write the table ``[defaults]`` of the settings file, and return the file."""
+
+    def write(text):
+        file = results.parent / "own.toml"
+        file.write_text(f"[defaults]\n{text}\n")
+        monkeypatch.setenv("MLBENCH_SETTINGS", str(file))
+        return file
+
+    return write
+
+
+@pytest.mark.parametrize("command", ["compare", "regress"])
+def test_a_default_margin_decides_a_comparison_unless_one_is_given(mlbench, store, results, write_defaults, command):
+    store("before", [100.0, 101.0, 99.0, 100.0, 100.5], day=1)
+    store("after", [80.0, 81.0, 79.0, 80.0, 80.5], day=1)
+    mlbench("baseline", "save", "before", "before")
+    words = ["compare", "before", "after"] if command == "compare" else ["regress", "after", "--baseline", "before"]
+    margins = "Changes counted as the same: of a speed less than {}, of a score less than {}"
+    assert margins.format("5%", "0.5%") in " ".join(mlbench(*words).stdout.split())
+    write_defaults("margin = 0.3\naccuracy-margin = 0.02")
+    assert margins.format("30%", "2.0%") in " ".join(mlbench(*words).stdout.split())
+    assert margins.format("10%", "2.0%") in " ".join(mlbench(*words, "--margin", "0.1").stdout.split())
+
+
+def test_a_default_backend_makes_the_missing_runs_of_a_submission(mlbench, results, write_defaults):
+    write_defaults('backend = "null"')
+    suite = results.parent / "missing.toml"
+    assert mlbench("submit", "plan", "--category", "edge", "-o", suite).exit_code == 1
+    assert set(re.findall("^backend = (.*)$", suite.read_text(), re.MULTILINE)) == {'"null"'}
+
+
+@pytest.mark.parametrize("words", [["run", "--help"], ["help", "run"], ["submit", "plan", "-h"], ["compare", "--help"]])
+def test_an_unknown_name_in_defaults_leaves_the_help_readable(mlbench, write_defaults, words):
+    file = write_defaults('tire = "dev"')
+    done = mlbench(*words)
+    assert (done.exit_code, done.stderr.count("\n")) == (0, 1)
+    assert done.stdout.startswith("Usage: ")
+    assert done.stderr.startswith(f"Warning: {file}: [defaults] has an unknown name 'tire'.")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('tire = "dev"', "[defaults] has 'tire'. It may have backend, tier, precision."),
-        ("tier = 3", "[defaults] is {'tier': 3}. It has lines such as"),
+        ('tire = "dev"', "[defaults] has an unknown name 'tire'. Use backend, tier, precision, margin"),
+        ("tier = 3", "tier in [defaults] is 3. It has lines such as"),
+        ("margin = true", "margin in [defaults] is True. It has lines such as"),
         ('tier = "long"', "'long' is not one of 'smoke', 'dev', 'valid'"),
     ],
 )
-def test_a_wrong_default_is_one_line(mlbench, results, monkeypatch, text, complaint):
-    (results.parent / "own.toml").write_text(f"[defaults]\n{text}\n")
-    monkeypatch.setenv("MLBENCH_SETTINGS", str(results.parent / "own.toml"))
+def test_a_wrong_default_is_one_line(mlbench, write_defaults, text, complaint):
+    file = write_defaults(text)
     done = mlbench("run", "resnet50")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert complaint in done.stderr
+    assert str(file) in done.stderr or "Invalid value for '--tier'" in done.stderr
