@@ -26,12 +26,12 @@ Batching = Literal["inline", "dynamic", "bucketed", "fixed", "in_flight", "stati
 """See `EnginePlan.batching`."""
 
 Size = Annotated[int, Ge(1)]
-"""How many of something that there must be."""
+"""A count that is at least 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """Whether a backend can run on this machine, and on which devices. Created without importing the runtime."""
+    """Reports whether a backend can run on this machine, and on which devices; made without importing the runtime."""
 
     is_available: bool
     reason: str = ""
@@ -42,7 +42,7 @@ class Probe:
     precisions: Sequence[Precision] = (Precision.FP32,)
     """Offered precisions, best supported first; the first is the default. Any name will do: ``int4-awq``."""
     number_formats: Mapping[Precision, NumberFormat] = field(default_factory=dict)
-    """What each of them stores and computes in, as far as its name does not say; kept in the record."""
+    """Number formats of each precision whose name does not give them; kept in the record."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of the libraries that affect speed or results, by distribution name."""
     rank: int = 0
@@ -55,43 +55,43 @@ class EnginePlan:
 
     precision: Precision = Precision.FP32
     batching: Annotated[Batching, Tunable(("dynamic", "bucketed", "fixed"), programs="batch")] = "fixed"
-    """How samples become batches. ``inline``: answer on the caller's thread, a query at a time. ``dynamic``: take what
-    waits, up to a batch, after at most ``max_wait_us``. ``bucketed``: the same, the samples of a query sorted by
-    length. ``fixed``: the same, each batch filled up by repeating its last sample, for runtimes with static shapes.
-    These are for batch programs. ``in_flight``: samples join and leave a running batch, the way of generation programs
-    whatever of the above is set. ``static``: a generation program starts a batch only when all of the last one have
-    ended, for comparison."""
+    """How samples become batches. ``inline``: answer on the caller's thread, a query at a time. ``dynamic``: take
+    waiting samples, up to a batch, after at most ``max_wait_us``. ``bucketed``: as ``dynamic``, with the samples of a
+    query sorted by length. ``fixed``: as ``dynamic``, with each batch filled up by repeating its last sample, for
+    runtimes with static shapes. These four are for batch programs. ``in_flight``: samples join and leave a running
+    batch; generation programs do so with any of the above, too. ``static``: a generation program starts a batch only
+    when the last one has ended, for comparison."""
     batch: Size | Literal["auto"] = "auto"
-    """Samples per batch, in flight: at a time; ``auto``: chosen by a short measured sweep during warm-up, or, inline,
-    the query."""
+    """Samples per batch, or samples in flight at a time. ``auto``: a short measured sweep during warm-up chooses it;
+    for ``inline`` it is the query."""
     largest_batch: Size = 128
-    """The largest batch that the sweep for ``batch`` tries."""
+    """Largest batch that the sweep for ``batch`` tries."""
     longest_batch_ms: Annotated[float, Ge(0)] = 0.0
-    """The sweep of a batch program chooses none that takes longer, in milliseconds. 0: in Server the limit on the
-    latency, since all samples of such a batch would be late; elsewhere none."""
+    """Longest duration of a batch that the sweep of a batch program may choose, in milliseconds. 0: in Server the
+    latency limit, since all samples of a longer batch would be late; elsewhere no limit."""
     sweep: Literal["kept", "anew"] = "kept"
-    """``kept``: for ``batch`` take the choice of an earlier sweep under the same conditions, where one was sure, or
-    wavered between sizes that are nearly as fast; ``anew``: measure again, and keep that."""
+    """``kept``: reuse the ``batch`` that an earlier sweep chose under the same conditions, if its choice was clear or
+    the candidates were nearly as fast. ``anew``: measure again, and keep the new choice."""
     max_wait_us: Annotated[int, Ge(0)] = 0
     """How long a dynamic batch waits for more samples, in microseconds."""
     workers: Annotated[Size, Tunable((1, 2, 4, 8, 16, 32), is_of_cores=True, programs="batch")] = 1
-    """Threads that run batches, each with executables of its own; generation has one."""
+    """Threads that run batches, each with its own executables; generation uses one."""
     instances: Annotated[Size | Literal["auto"], Tunable((1, 2, 4, 8, 16, 32), is_of_cores=True)] = 1
-    """Processes with an engine each, which divide the cores or GPUs among them and take samples from one queue;
-    ``auto``: chosen in Offline by a short measured sweep. With ``nodes``, so many on each of them."""
+    """Processes with an engine each, which share the cores or GPUs and take samples from one queue. ``auto``: in
+    Offline a short measured sweep chooses the number. With ``nodes``, the number on each node."""
     devices: str = ""
-    """NVIDIA GPUs for ``instances``, as CUDA_VISIBLE_DEVICES names them: ``0,1`` or ``MIG-...,MIG-...``. They are given
-    out in turn, so that several instances may share one. Each sees its own alone, and has cores of its NUMA node; one
-    instance is then a process of its own, too. Empty: each backend chooses."""
+    """NVIDIA GPUs for ``instances``, as CUDA_VISIBLE_DEVICES names them: ``0,1`` or ``MIG-...,MIG-...``. They are
+    assigned round-robin, so several instances may share one. Each instance sees only its GPU and runs on cores of that
+    GPU's NUMA node, in its own process even if it is the only one. Empty: each backend chooses."""
     nodes: Annotated[int, Ge(0), OPENS_ADDRESS] = 0
-    """Machines of a Ray cluster with ``instances`` each, which take samples from one queue; 0: this machine, without
+    """Machines of a Ray cluster with ``instances`` each, which take samples from one queue. 0: this machine, without
     Ray."""
     cluster: Annotated[str, OPENS_ADDRESS] = "auto"
-    """The Ray cluster whose nodes are used: ``HOST:PORT``; ``auto``: the one that this machine is in; ``local``: one of
-    this machine alone, started for the run."""
+    """The Ray cluster to use: ``HOST:PORT``; ``auto``: the cluster of this machine; ``local``: a cluster of this
+    machine alone, started for the run."""
     prefill_tokens: Annotated[Size, Tunable((128, 256, 512, 1024, 2048), programs="generation")] = 512
-    """Tokens of prompts that are read in one call, padding included. A longer prompt is read in pieces, so that running
-    answers are not held up."""
+    """Tokens of prompts that one call reads, padding included. A longer prompt is read in pieces, so that running
+    answers are not delayed."""
 
 
 class Backend(ABC):
@@ -105,26 +105,26 @@ class Backend(ABC):
     tuning: Path | None = None
     """A TOML file of suggested settings (see `mlbench.settings.layers`)."""
     folder: Path | None = None
-    """The run's folder, once there is one: an engine may leave a file in it, such as the log of a process of its own,
-    under a name that says whose it is. None outside of a run."""
+    """The run's folder; None outside of a run. An engine may write files into it, such as the log of a server that it
+    starts, under a name that identifies the backend."""
     computes_answers: bool = True
-    """False: it answers in the right form and computes nothing, to measure what is around it. The conformance kit then
-    asks for the form alone."""
+    """False: it answers in the right form without computing, to measure the overhead. The conformance kit then checks
+    only the form of replies."""
     preload: Sequence[str] = ()
     """Modules of its runtime that take long to import. Each run of a command is a fork of a process that has imported
-    them and done nothing else. So importing them must start no thread, open no device, and read nothing that a run
-    sets; leave out what does."""
+    them and done nothing else. So leave out modules whose import starts a thread, opens a device, or reads a value that
+    a run sets."""
 
     @abstractmethod
     def probe(self) -> Probe:
-        """Report what can run here, in milliseconds, without importing the runtime: `importlib.metadata` suffices."""
+        """Report what can run here, in milliseconds and without importing the runtime (use `importlib.metadata`)."""
 
     @abstractmethod
     def engine(self, model: Model, plan: EnginePlan) -> Engine | None:
-        """Return an engine for a model, not yet entered; None, from a `GraphBackend` alone: the core's.
+        """Return an engine for a model, not yet entered. A `GraphBackend` may return None: the core's engine is used.
 
-        Raises `GraphError`, or `UsageError` for an option that this machine cannot honour: no run is made then. What an
-        engine raises once it was returned is the failure of one run.
+        Raises `GraphError`, or `UsageError` for an option that this machine cannot honour: no run is made then. An
+        error that the engine raises later fails one run.
         """
 
     def with_options(self, options: Any) -> Self:
@@ -134,21 +134,21 @@ class Backend(ABC):
         return configured
 
     def in_folder(self, folder: Path) -> Self:
-        """Return this backend for the run of a folder."""
+        """Return this backend for the run that writes to a folder."""
         placed = copy.copy(self)
         placed.folder = folder
         return placed
 
     def instance(self, number: int, of: int) -> Self:
-        """Return this backend as one of several processes runs it (`EnginePlan.instances`), each on its own device.
+        """Return this backend for one of several processes (`EnginePlan.instances`), each on its own device.
 
-        Called in that process, which may use its part of the cores and no other. The backend itself, unless it knows
-        devices to choose from. With `EnginePlan.devices` each process sees one device, and is number 0 of 1. Raises
-        `UsageError` when there are fewer devices than instances.
+        Called in that process, which may use its part of the cores and no other. By default the backend itself;
+        override it to choose a device. With `EnginePlan.devices` each process sees one device, and is number 0 of 1.
+        Raises `UsageError` when there are fewer devices than instances.
 
         Args:
-            number: of the process, from 0.
-            of: how many there are.
+            number: number of the process, from 0.
+            of: number of processes.
         """
         return self
 
@@ -170,7 +170,7 @@ class GraphBackend(Backend):
         """
 
     def for_workers(self, workers: int) -> Self:
-        """Return this backend as each of several workers runs it; they share the cores this process may use.
+        """Return this backend for each of several workers, which share the cores of this process.
 
         By default the backend itself.
         """
@@ -179,7 +179,7 @@ class GraphBackend(Backend):
     def engine(self, model: Model, plan: EnginePlan) -> Engine | None:
         """Return None: the core's engine batches samples through the program or, for generation, keeps them in flight.
 
-        Override it to bring an engine of your own for some models, or to return `mlbench.toolkit.graph_engine`, the
-        core's, for a model that you changed.
+        Override it to return your own engine for some models, or `mlbench.toolkit.graph_engine`, the core's, for a
+        model that you changed.
         """
         return None

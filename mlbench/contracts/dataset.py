@@ -8,10 +8,9 @@ from typing import Any
 
 
 class Dataset(ABC):
-    """Samples by index, ready for the program: decoded, resized, tokenised, all of which the rules leave untimed.
+    """Samples by index, ready for the program: decoded, resized and tokenised, which the rules leave untimed.
 
-    A constructor reads what it needs to know the count (labels, an index) and raises `DataError` for a missing or
-    corrupt file.
+    A constructor reads labels or an index, to know the count, and raises `DataError` for a missing or corrupt file.
     """
 
     count: int

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)  # not frozen: one is made for each query, and freezing doubles what that costs
 class Samples:
-    """Some samples of a query, stored by column: 400,000 of them are three references, not 400,000 objects.
+    """Samples of a query, stored by column: 400,000 of them are three references, not 400,000 objects.
 
-    An engine is given tuples. It leaves what it was given as it is, and makes `Samples` of its own for parts.
+    An engine gets tuples. It must not change them, and makes new `Samples` for parts.
     """
 
     ids: Sequence[int]
-    """Unique within a run; an engine only hands them back."""
+    """Unique within a run; an engine returns them unchanged."""
     indices: Sequence[int]
-    """The dataset index of each sample; an index may come more than once, also with other content. A sample's content
-    is what `data` returns; nothing may be assumed from its index."""
+    """The dataset index of each sample. An index may come more than once, even with other content: use the content from
+    `data`, and never infer it from the index."""
     dataset: Dataset
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCalls:
-    """How often a graph was called with these shapes."""
+    """Counts the calls of a graph with the same shapes."""
 
     graph: str
     """Its name in the model."""
@@ -61,12 +61,12 @@ class GraphCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """How many samples an engine takes at a time."""
+    """Number of samples that an engine takes at a time."""
 
     batch: int
-    """Samples that it runs as one batch."""
+    """Samples in one batch."""
     in_flight: int
-    """Samples that keep it busy; more would only queue."""
+    """Samples that keep the engine busy; more would only queue."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch <= self.in_flight:
@@ -76,9 +76,9 @@ class Capacity:
 class Reply(ABC):
     """Receives an engine's answers; may be called from any thread, including short-lived ones.
 
-    Each sample must be completed or failed exactly once. A sample failed, answered twice, answered with the wrong shape
-    or dtype, with a NaN, or never answered makes the run INVALID and is named in the verdict. So do answers that were
-    not computed from the sample: after the measurement the engine is sent samples it has never seen.
+    Each sample must be completed or failed exactly once. A sample that failed, or was answered twice, with the wrong
+    shape or dtype, with a NaN, or never, makes the run INVALID and is named in the verdict. So do answers that were not
+    computed from the sample: after the measurement the engine gets samples that it has never seen.
     """
 
     @abstractmethod
@@ -87,17 +87,17 @@ class Reply(ABC):
     ) -> None:
         """Answer samples: ``outputs[i]`` answers ``samples.ids[i]``. The engine gives up ownership of the arrays.
 
-        One array whose first axis is the samples is the fast form; a sequence of arrays serves replies of unequal size.
-        ``token_counts`` is needed by workloads judged by tokens: how many tokens each output holds, as integers. Where
-        outputs are tokens the two are compared, and a wrong count makes the run INVALID. Nothing is raised here:
-        invalid answers are faults of the run, and close these samples.
+        One array with the samples as its first axis is the fast form; use a sequence of arrays for replies of unequal
+        size. Workloads judged by tokens need ``token_counts``: the number of tokens in each output, as integers. Where
+        outputs are tokens, a wrong count makes the run INVALID. This method never raises: invalid answers are faults of
+        the run, and close these samples.
         """
 
     @abstractmethod
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Report the first token of each sample, (n, 1) integers, as soon as it was computed; `complete` follows later.
+        """Report the first token of each sample, (n, 1) integers, as soon as it is computed; call `complete` later.
 
-        Where outputs are tokens it must be the one that the output begins with.
+        Where outputs are tokens, each output must begin with it.
         """
 
     @abstractmethod
@@ -116,9 +116,9 @@ class Engine(ABC):
     def submit(self, samples: Samples, reply: Reply) -> None:
         """Take samples to answer through ``reply``, now or later.
 
-        Called by the thread that keeps LoadGen's clock. SingleStream and MultiStream send the next query when this one
-        is answered, so answering before returning saves a thread hop; in Server a slow submit delays the next arrival.
-        An exception fails the samples that are still unanswered.
+        LoadGen's timing thread calls it. SingleStream and MultiStream send the next query when this one is answered, so
+        answering before returning saves a thread switch; in Server a slow submit delays the next arrival. An exception
+        fails the samples that are still unanswered.
         """
 
     def flush(self) -> None:
@@ -128,29 +128,29 @@ class Engine(ABC):
         """Do everything that would slow the first calls (compile, allocate, choose a batch), given typical samples."""
 
     def capacity(self) -> Capacity | None:
-        """Return how many samples it takes at a time, once warm; None: as the plan suggests.
+        """Return the number of samples that the engine takes at a time, once warm; None: as the plan suggests.
 
-        Engines that share a queue (`EnginePlan.instances`) are given no more, so that none holds samples another could
+        Engines that share a queue (`EnginePlan.instances`) get no more, so that none holds samples that another could
         start.
         """
         return None
 
     def statistics(self) -> EngineStatistics:
-        """Return statistics since the last call: batch sizes, padding, waiting."""
+        """Return statistics since the last call: batch sizes, padding, waiting time."""
         return EngineStatistics()
 
     def calls(self) -> Sequence[GraphCalls]:
-        """Return which graphs were called, with which shapes, since the last call; empty if not counted."""
+        """Return the graphs called since the last call of this method, with their shapes; empty if not counted."""
         return ()
 
     def replay_graphs(self) -> str:
         """Make graph calls free from now on, by returning earlier outputs.
 
-        Return why that is impossible; "" if it worked.
+        Return the reason if that is impossible, else "".
 
-        What remains is mlbench's overhead: batching, the program, handling replies. A run measures it with its own
-        engine after its tests. Calls that have to be computed all the same, such as the first of their shapes, are
-        counted as `EngineStatistics.computed_calls`. Engines that are not made of graphs leave this as it is.
+        The rest is mlbench's overhead: batching, the program, handling replies. A run measures it with its own engine
+        after its tests. Count calls that still must be computed, such as the first of their shapes, in
+        `EngineStatistics.computed_calls`. Do not override this in engines that have no graphs.
         """
         return "the engine has no graphs whose calls could be skipped"
 

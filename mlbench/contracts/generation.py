@@ -1,9 +1,9 @@
-"""A generation program: how a language model answers a prompt, a token at a time.
+"""A generation program: defines how a language model answers a prompt, one token at a time.
 
-It is data and two small methods; the in-flight engine (`mlbench.execution.generation`) does the decoding. It drives
-two graphs that share one state, the key-value cache. A row of the state is a *slot*: it holds one sequence, token ``p``
-of it in column ``p``, and a token sees columns 0 .. p of its slot. So nothing is cleared when a slot is reused: what
-the last sequence left is beyond the new one's end.
+It is data and two small methods; the in-flight engine (`mlbench.execution.generation`) does the decoding. It drives two
+graphs that share one state, the key-value cache. A row of the state is a *slot*: it holds one sequence, with token
+``p`` in column ``p``, and a token sees columns 0 .. p of its slot. So a slot can be reused without clearing it: old
+values lie beyond the end of the new sequence.
 
 ``prefill`` reads pieces of prompts into slots:
 
@@ -17,9 +17,9 @@ the last sequence left is beyond the new one's end.
 ======================  ==================  ===================================================================
 
 ``decode`` takes one token for each of the slots 0 .. rows - 1: ``input_ids`` (rows,), ``positions`` (rows,),
-``columns`` (span,). A slot among them that is free gets a token too, and a column that nothing is kept in. Both return
-the likeliest next tokens, best first and of equals the lowest id first: ``tokens`` (rows, choices) int64 and
-``log_probabilities`` (rows, choices) float32.
+``columns`` (span,). A free slot among them gets a token too, and an unused column. Both return the likeliest next
+tokens, best first, ties by lowest id: ``tokens`` (rows, choices) int64 and ``log_probabilities`` (rows, choices)
+float32.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ LENGTH = "length"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """How the next tokens are chosen, and when an answer ends. Source: each reference's arguments of ``generate``."""
+    """Rules for choosing the next tokens and ending an answer. Source: each reference's arguments of ``generate``."""
 
     end_tokens: tuple[int, ...]
-    """An answer ends with the first of these, which is its last token."""
+    """End tokens: the first of them ends an answer, and is its last token."""
     max_new_tokens: int
     min_new_tokens: int = 1
-    """End tokens are not chosen before this many tokens."""
+    """Number of tokens before which no end token may be chosen."""
     beams: int = 1
-    """1: the likeliest token each time. More: beam search that ends when so many answers have ended (early stopping);
-    an ended answer's score is its log-probability divided by its number of new tokens."""
+    """Number of beams. 1: the likeliest token each time. More: beam search that stops when this many answers have ended
+    (early stopping); the score of an ended answer is its log-probability divided by its number of new tokens."""
     longest: int
-    """Positions of the model, for prompt and answer together."""
+    """Most positions that the model has, for prompt and answer together."""
 
     @property
     def choices(self) -> int:
-        """How many of the most likely tokens the graphs must return: enough even if all end tokens are excluded."""
+        """Number of likeliest tokens that the graphs must return: enough even if all end tokens are excluded."""
         return self.candidates + len(self.end_tokens)
 
     @property
     def candidates(self) -> int:
-        """How many continuations of all beams are considered: enough even if each beam also ends."""
+        """Number of continuations that are considered over all beams: enough even if each beam also ends."""
         return self.beams * max(2, 1 + len(self.end_tokens)) if self.beams > 1 else 1
 
 
@@ -76,10 +76,11 @@ class Prompt:
     tokens: np.ndarray
     """(n,) int64, n at least 1."""
     stop: tuple[int, ...] = ()
-    """When prompt and answer end with these tokens, an end token follows; () for none. For one beam only."""
+    """Stop sequence: when prompt and answer end with these tokens, an end token follows; () for none. For one beam
+    only."""
 
     def has_stopped(self, answer: Sequence[int] | np.ndarray) -> bool:
-        """Return whether the prompt and so much of its answer end with the stop sequence, and do not consist of it."""
+        """Return whether the prompt and the answer so far end with the stop sequence, and are longer than it."""
         length = len(self.stop)
         if not length or len(self.tokens) + len(answer) <= length:
             return False
@@ -95,7 +96,7 @@ class GenerationProgram(ABC):
 
     @abstractmethod
     def prompt(self, sample: Any) -> Prompt:
-        """Return the prompt of a loaded sample; called as the sample arrives, so it must be a lookup."""
+        """Return the prompt of a loaded sample; called when the sample arrives, so it must be a lookup."""
 
     @abstractmethod
     def answer(self, tokens: Sequence[int]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A graph: a named tensors-in, tensors-out function, and what a backend turns it into."""
+"""A graph: a named tensors-in, tensors-out function, and the executable that a backend makes of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 Array = Any
-"""A NumPy array, or anything with ``__dlpack__`` whose memory the CPU can read."""
+"""A NumPy array, or an object with ``__dlpack__`` whose memory the CPU can read."""
 
 
 NEXT = ".next"
@@ -27,7 +27,7 @@ NEXT = ".next"
 class Dim:
     """A dimension that varies between calls, and its range.
 
-    Backends build optimisation profiles from the range; a call outside it is the caller's error.
+    Backends build optimisation profiles from the range; callers must stay within it.
     """
 
     name: str
@@ -52,7 +52,7 @@ class TensorSpec:
     """One letter per axis where their order matters to a backend: ``NCHW``."""
 
     def concrete_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the shape with these sizes for the dimensions that vary; raises KeyError where one is missing."""
+        """Return the shape with these sizes of the varying dimensions; raises KeyError where one is missing."""
         return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in self.shape)
 
     def axis_of(self, name: str) -> int:
@@ -62,7 +62,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far an output may be from the torch module's: ``absolute + relative * |expected|``, per element."""
+    """Largest allowed difference from the torch module's output: ``absolute + relative * |expected|``, per element."""
 
     absolute: float
     relative: float
@@ -76,8 +76,8 @@ class Graph(ABC):
 
     name: str
     inputs: tuple[TensorSpec, ...]
-    """Where all inputs and outputs have one varying first axis in common, its rows do not depend on each other: a
-    backend may compute them in any company, and among rows that it added."""
+    """If all inputs and outputs share a varying first axis, its rows are independent: a backend may group them in any
+    way, and add rows."""
     outputs: tuple[TensorSpec, ...]
     state: tuple[TensorSpec, ...] = ()
     """Tensors that live on the device between calls and that a call updates in place (a key-value cache).
@@ -85,25 +85,25 @@ class Graph(ABC):
     The first axis of each is `mlbench.contracts.generation.SLOTS`: rows that belong to one sequence each.
     """
     is_used_once: bool = False
-    """Whether what takes long to make of it, to be kept for later runs, is not worth making: a damaged copy."""
+    """Whether the graph is used once, as a damaged copy is: files that take long to make are not worth caching."""
 
     @abstractmethod
     def module(self) -> torch.nn.Module:
         """Return the torch module with its weights, fp32, in eval mode.
 
         ``forward`` takes the inputs as positional tensors in the order of `inputs` and returns the outputs in the order
-        of `outputs` (a tensor when there is one, else a tuple). The module is the caller's to change. Modules of a
-        model's graphs may share weights, though: what is done to those of one is then done to the other's.
+        of `outputs` (a tensor when there is one, else a tuple). The caller may change the module. Modules of a model's
+        graphs may share weights, though: a change of one is then a change of the other.
 
         With a `state`, ``forward`` takes its tensors after the inputs, changes them in place and returns them after the
-        outputs. They may be kept in the precision that is computed in, whatever floating point type their specs name.
+        outputs. They may be kept in the run's precision, whichever floating point type their specs name.
         """
 
     def module_at(self, precision: Precision) -> torch.nn.Module:
-        """Return `module` for a backend that computes in a lower precision.
+        """Return the `module` for a backend that computes in a lower precision.
 
-        Weights of matrix products may be in that precision already, where reading them so saves memory; by default
-        everything is fp32. A caller converts what is not.
+        Weights of matrix products may be in that precision already, which saves memory; by default all are fp32. The
+        caller converts the rest.
         """
         return self.module()
 
@@ -116,48 +116,48 @@ class Graph(ABC):
 
     @abstractmethod
     def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
-        """Yield inputs made from the official calibration set, for quantisation; nothing when the graph has none."""
+        """Yield inputs from the official calibration set, for quantisation; nothing when the graph has none."""
 
     def precision(self, asked: Precision) -> Precision:
         """Return the precision to compile this graph at in a run of precision ``asked``: usually the same.
 
-        An image decoder that overflows in fp16 answers fp32, as its reference implementation does.
+        An image decoder that overflows in fp16 returns fp32, as its reference implementation does.
         """
         return asked
 
     @abstractmethod
     def tolerance(self, precision: Precision) -> Tolerance:
-        """Return how far a backend's outputs may be from `module`'s at this precision."""
+        """Return the allowed difference of a backend's outputs from the `module`'s at this precision."""
 
     @property
     def code(self) -> frozenset[str]:
-        """The modules whose code makes `module`, by name; what is traced is made anew where their packages changed."""
+        """Names of the modules whose code builds `module`; traces are repeated when their packages change."""
         return frozenset({type(self).__module__})
 
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """A hash of everything that decides the outputs: weights, structure, versions. Keys the compile caches."""
+        """A hash of everything that affects the outputs: weights, structure, versions. Key of the compile caches."""
 
 
 class Executable(Protocol):
     """A compiled graph. It may be called from one thread at a time."""
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Array]:
-        """Compute all outputs by name. Later calls must not change them: never return a buffer that is reused."""
+        """Compute all outputs by name. Never return a buffer that a later call overwrites."""
 
 
 @runtime_checkable
 class StatefulExecutable(Protocol):
     """A compiled graph whose `Graph.state` lives on the device between calls.
 
-    A state made by one serves all that the same backend compiled, at the same precision, from graphs of equal `state`.
-    A backend may leave all of this out and return a plain `Executable` of the graph's ONNX form, state tensors among
-    its inputs and outputs: the core then carries them from call to call, which copies them each time.
+    All executables that the same backend compiled at the same precision from graphs of equal `state` can use each
+    other's states. Alternatively a backend may return a plain `Executable` of the graph's ONNX form, with state tensors
+    among its inputs and outputs: the core then passes them from call to call, which copies them each time.
     """
 
     def new_state(self, sizes: Mapping[str, int], /) -> object:
-        """Return zeroed state with these sizes for its varying dimensions: a handle that the core never copies."""
+        """Return zeroed state with these sizes of its varying dimensions: a handle that the core never copies."""
 
     def resize(self, state: object, sizes: Mapping[str, int], /) -> object:
         """Return state of these sizes, none smaller, that begins with the contents of ``state``.
@@ -168,7 +168,7 @@ class StatefulExecutable(Protocol):
     def copy_rows(self, state: object, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:
         """Copy rows of each state tensor, in place: all sources are read before a target is written.
 
-        Only these columns, which are positions along the dimension `mlbench.contracts.generation.LENGTH`, need be.
+        Only these columns need copying: positions along the dimension `mlbench.contracts.generation.LENGTH`.
         """
 
     def __call__(self, inputs: Mapping[str, np.ndarray], state: object, /) -> Mapping[str, Array]:

@@ -1,7 +1,7 @@
-"""What an option says of itself: that its value runs code, names a file or a secret, or opens an address.
+"""Marks for options whose value runs code, names a file or a secret, or opens an address.
 
-The user may set such an option to anything. What somebody else wrote may not: a record that is repeated, a client of a
-node. See `mlbench.settings.layers.refuse_foreign`.
+The user may set such an option to anything. A document of someone else may not: a record that is repeated, or the
+request of a node's client. See `mlbench.settings.layers.refuse_foreign`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Annotated, Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """Stands in an option's type: ``Annotated[str, RUNS_CODE]``."""
+    """A mark in an option's type: ``Annotated[str, RUNS_CODE]``."""
 
     does: str
-    """What the value does, as the end of a sentence: ``runs code``."""
+    """Effect of the value, as the end of a sentence: ``runs code``."""
 
 
 RUNS_CODE = Guarded("runs code")
-"""A command, a library, a module; also a switch that takes protection away, and a mapping that passes anything on."""
+"""A command, a library, a module; also a switch that turns off protection, and a mapping that is passed on
+unchecked."""
 NAMES_FILE = Guarded("names a file")
 NAMES_SECRET = Guarded("names a secret")
 """Such as the environment variable that holds a key."""
@@ -31,7 +32,7 @@ OPENS_ADDRESS = Guarded("opens an address")
 
 
 BY_NAME = Guarded("may run code, name a file or a secret, or open an address, by its name")
-"""The mark of an option whose author forgot it, and whose name says so."""
+"""The mark of an option without one whose name suggests it."""
 
 _TELLING = re.compile(
     r"(?:^|_)(?:path|file|folder|dir|directory|url|uri|address|host|command|start|script|library|libraries|module"
@@ -40,18 +41,18 @@ _TELLING = re.compile(
 
 
 def guard_of_option(name: str, wanted: Any) -> Guarded | None:
-    """Return the mark of an option: of its type, or else of a name that says what its value does."""
+    """Return the mark of an option: from its type, or else from its name."""
     return guard_of(wanted) or (BY_NAME if _TELLING.search(name) and not _is_closed(wanted) else None)
 
 
 def _is_closed(wanted: Any) -> bool:
-    """Return whether an option takes numbers, or words of a list: these name nothing."""
+    """Return whether an option takes only numbers or words of a list: these are harmless."""
     inner = getattr(wanted, "__origin__", wanted)
     return inner is Literal or (isinstance(inner, type) and inner is not bool and issubclass(inner, (int, float)))
 
 
 def guard_of(wanted: Any) -> Guarded | None:
-    """Return the mark of an option's type; where its author forgot one, that of a path and of what takes anything."""
+    """Return the mark of an option's type; without one, a path and a type that takes anything have a mark too."""
     if typing.get_origin(wanted) is Annotated:
         for each in wanted.__metadata__:
             if isinstance(each, Guarded):
@@ -64,7 +65,7 @@ def guard_of(wanted: Any) -> Guarded | None:
 
 
 def _takes_any_text(wanted: Any) -> bool:
-    """Return whether a type is a mapping to text, whose names and values are another program's."""
+    """Return whether a type is a mapping to text, which is passed on to another program."""
     kind = typing.get_origin(wanted) or wanted
     if not (isinstance(kind, type) and issubclass(kind, Mapping)):
         return False

@@ -1,4 +1,4 @@
-"""The hooks, which are called on every plugin.
+"""The hooks that mlbench calls on every plugin.
 
 An entry point in group ``mlbench`` names a module that implements some of them. A hook returns at once and imports no
 runtime.
@@ -27,7 +27,7 @@ OWN_COMMANDS = (
     *("fetch", "query", "export", "import", "submit", "system", "published"),
     *("demo", "tune", "curve", "serve", "settings", "doctor", "check", "roofline", "plugin", "completion", "onnx"),
 )
-"""mlbench's own commands; a plugin's command cannot have one of these names."""
+"""Names of mlbench's own commands, which a plugin's command cannot have."""
 
 hookspec = pluggy.HookspecMarker("mlbench")
 hookimpl = pluggy.HookimplMarker("mlbench")
@@ -60,4 +60,4 @@ def mlbench_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]
 
 @hookspec
 def mlbench_run_stored(folder: Path) -> None:
-    """A run folder was stored; it is complete."""
+    """Handle a stored run: its folder is complete."""

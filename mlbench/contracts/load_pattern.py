@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MOMENT = "%m-%d-%Y %H:%M:%S.%f"
-"""How LoadGen's logs write, in UTC, when a test began and ended (``power_begin``, ``power_end``)."""
+"""Format of the UTC times at which a test began and ended (``power_begin``, ``power_end``) in LoadGen's logs."""
 
 
 class Arrivals(StrEnum):
     """When LoadGen sends a query."""
 
     ONE_BY_ONE = "one by one"
-    """When the one before was answered."""
+    """Sends a query when the previous one is answered."""
     AT_A_RATE = "at a rate"
-    """At random, so many per second on average as was asked for (a Poisson process)."""
+    """Sends queries at random times with a requested mean rate (a Poisson process)."""
     ALL_AT_ONCE = "all at once"
-    """One query at the beginning holds all samples."""
+    """Sends all samples in one query at the beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +29,16 @@ class LoadPattern:
     """
 
     name: str
-    """LoadGen's."""
+    """LoadGen's name of the scenario."""
     arrivals: Arrivals
     settings: Mapping[str, str]
     """LoadGen's settings by the field of `LoadSettings` that fills them; its log says ``requested_<setting>``."""
     percentile_setting: str | None = None
-    """LoadGen's setting of the percentile that it judges; None where it judges no latency."""
+    """LoadGen's setting for the percentile that it judges; None where it judges no latency."""
     rate_key: str = ""
-    """The key of the log that holds the samples completed per second; empty where there is none."""
+    """The log's key of the samples completed per second; empty where there is none."""
     query_time_key: str = ""
-    """The key of the mean time of a query, where queries are sent one by one."""
+    """The log's key of the mean time of a query, where queries are sent one by one."""
 
 
 LOAD_PATTERNS: Mapping[str, LoadPattern] = {

@@ -21,13 +21,13 @@ class LoggedReply:
     index: int
     data: bytes
     token_data: bytes | None = None
-    """The reported first token, if any."""
+    """The first token, if it was reported."""
     token_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a score must reach: ``lower <= score <= upper`` (the official comparison, ends included)."""
+    """Limits of a score: ``lower <= score <= upper`` (the official comparison, ends included)."""
 
     score: str
     """Name of the score, as the metric returns it."""
@@ -37,7 +37,7 @@ class Target:
     """None: there is only an upper bound."""
     upper: float | None = None
     name: str = ""
-    """The variant that demands it: ``99`` or ``99.9``."""
+    """The variant that requires it: ``99`` or ``99.9``."""
     required: bool = True
     """False for a stricter variant that is reported but does not decide whether the run is accurate."""
     lower_is_better: bool = False
@@ -53,51 +53,51 @@ class Target:
 
     @classmethod
     def at_least(cls, score: str, lower: float, *, reference: float, name: str = "", required: bool = True) -> Target:
-        """Return a target for a score of which more is better: ``Target.at_least("acc", 75.7, reference=76.46)``."""
+        """Return a target for a score that is better if higher: ``Target.at_least("acc", 75.7, reference=76.46)``."""
         return cls(score=score, reference=reference, lower=lower, name=name, required=required)
 
     @classmethod
     def at_most(cls, score: str, upper: float, *, reference: float, name: str = "", required: bool = True) -> Target:
-        """Return a target for a score of which less is better, such as an error rate or a distance."""
+        """Return a target for a score that is better if lower, such as an error rate or a distance."""
         return cls(score=score, reference=reference, upper=upper, name=name, required=required, lower_is_better=True)
 
     def scaled_to(self, reference: float) -> Target:
-        """Return the target with the same shares of another reference score, such as a mini model's.
+        """Return the target at the same shares of another reference score, such as a mini model's.
 
         Raises:
-            ValueError: the reference is 0, of which nothing is a share.
+            ValueError: the reference is 0.
         """
         if not self.reference:
-            raise ValueError(f"target of {self.score}: there are no shares of a reference of 0")
+            raise ValueError(f"target of {self.score}: the reference is 0, so the target cannot be scaled")
         lower, upper = (None if end is None else reference * (end / self.reference) for end in (self.lower, self.upper))
         return replace(self, reference=reference, lower=lower, upper=upper)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceLimits:
-    """How far replies of the performance run may be from the accuracy run's; in the unit of `Metric.difference`."""
+    """Limits of `Metric.difference` between replies of the performance run and of the accuracy run."""
 
     one: float
-    """A reply with a larger difference counts as different. One in a hundred may be."""
+    """A reply with a larger difference counts as different. One in a hundred may be different."""
     mean: float
-    """Largest mean difference of all checked replies. Rounding changes few replies by much or all by little; a real
-    fault changes all of them, which shows here first."""
+    """Largest mean difference of all checked replies. Rounding changes few replies a lot or all of them a little; a
+    real fault changes all of them, which this limit detects first."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.one <= 1 and 0 <= self.mean <= 1):
-            raise ValueError(f"limits of a difference lie from 0 to 1: {self}")
+            raise ValueError(f"limits of a difference must be from 0 to 1: {self}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OutputReference:
-    """The fp32 model's outputs for some samples, and how far an honest run's outputs may be from them.
+    """The fp32 model's outputs for some samples, and the largest difference of an honest run from them.
 
-    On a small data set the official score is coarse: weights with 10 % noise may still meet the target. The outputs
-    themselves show it.
+    On a small data set the official score is coarse: weights with 10 % noise may still meet the target. Comparing the
+    outputs detects them.
     """
 
     outputs: Mapping[int, np.ndarray]
-    """By sample index, as `Metric.outputs` reads a reply."""
+    """Outputs by sample index, as `Metric.outputs` reads a reply."""
     bounds: Mapping[Precision, float]
     """Largest mean difference by precision; a missing precision was not measured."""
     unit: str
@@ -106,7 +106,7 @@ class OutputReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDifference:
-    """How far a run's outputs are from the fp32 model's.
+    """Difference of a run's outputs from the fp32 model's.
 
     For numbers the mean absolute difference; for ids (integers: labels, tokens) the share that differs.
     """
@@ -118,7 +118,7 @@ class OutputDifference:
     """The bound of each precision."""
     unit: str
     samples: int
-    """How many samples were compared."""
+    """Number of samples compared."""
 
     @property
     def bound(self) -> float | None:
@@ -136,7 +136,7 @@ class Metric(ABC):
 
     targets: tuple[Target, ...]
     output_reference: OutputReference | None = None
-    """Reference outputs that the accuracy run's are compared with; None, as for official models: there are none."""
+    """Reference outputs to compare the accuracy run's with; None where there are none, as for official models."""
 
     @abstractmethod
     def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
@@ -160,18 +160,18 @@ class Metric(ABC):
         """Return the last line the official script prints for these scores."""
 
     def computed_with(self) -> Mapping[str, str]:
-        """Return what scores depend on besides replies, data and code, by the score's name; nothing by default.
+        """Return further dependencies of scores besides replies, data and code, by the score's name; none by default.
 
-        That is data or a tool which a machine may lack, or have in another version: ``{"GEN_LEN": "NLTK 3.9.1 ..."}``.
-        The record keeps it.
+        These are data or tools that a machine may lack, or have in another version: ``{"GEN_LEN": "NLTK 3.9.1 ..."}``.
+        The record keeps them.
         """
         return {}
 
     def as_computed(self, computed_with: Mapping[str, str], scores: Collection[str]) -> Metric:
-        """Return a metric that scores as an earlier one did, as far as that is possible here; by default this one.
+        """Return a metric that scores as an earlier one did, if possible on this machine; by default this one.
 
         Args:
-            computed_with: what that one returned; empty in records that do not have it.
+            computed_with: the earlier metric's `computed_with`; empty in records that do not have it.
             scores: the names of its scores.
         """
         return self
@@ -185,15 +185,15 @@ class Metric(ABC):
     def difference(self, reply: bytes, reference: bytes) -> float:
         """Return the difference of a performance run's reply from the accuracy run's reply to the same sample.
 
-        0 is equal, 1 unrelated or not a possible reply to this sample; NaN or more than 1 counts as 1. Equal bytes
-        unless a metric says otherwise: one that compares logits sees how far they changed.
+        0 is equal, 1 unrelated or not a possible reply to this sample; NaN or more than 1 counts as 1. By default it
+        compares bytes; a metric that compares logits can return the size of the change.
         """
         return float(reply != reference)
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return how much batching may change replies at a precision: the same samples in other batches.
+        """Return how much replies may change at a precision when the same samples come in other batches.
 
-        No reply but one in a hundred may change unless a metric says otherwise. Set limits from measurements, far above
-        them and far below the effect of real faults: `benchmarks/reply_agreement.py` measures both.
+        By default one reply in a hundred may change. Set limits from measurements, far above them and far below the
+        effect of real faults: `benchmarks/reply_agreement.py` measures both.
         """
         return DifferenceLimits(one=0.0, mean=0.01)

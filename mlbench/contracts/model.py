@@ -1,4 +1,4 @@
-"""A model: what a workload is on a given profile and set of weights."""
+"""A model: a workload's computation on a given profile and set of weights."""
 
 from __future__ import annotations
 
@@ -52,4 +52,5 @@ class Model:
     files: Path | None = None
     """The folder a native engine loads (a Hugging Face directory), where there is one."""
     deviations: tuple[str, ...] = ()
-    """Where the files of a full profile are not the official ones: ``planes 8, not 64``. Such a run is not official."""
+    """Differences of a full profile's files from the official ones: ``planes 8, not 64``. Such a run is not
+    official."""

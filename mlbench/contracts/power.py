@@ -9,21 +9,21 @@ from types import TracebackType
 from typing import Self
 
 AUTO, NONE = "auto", "none"
-"""Values of a request instead of a meter's name: all available meters, or none. Reserved names."""
+"""Reserved names that a request may have instead of a meter's: all available meters, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Energy:
-    """What was measured between a meter's enter and exit."""
+    """A measurement between a meter's enter and exit."""
 
     joules: float
     seconds: float
     source: str
     """Source of the number: ``RAPL``."""
     covers: str
-    """What it includes: ``package-0, package-0 dram``."""
+    """Measured parts: ``package-0, package-0 dram``."""
     leaves_out: str = ""
-    """Parts of the machine that are not included."""
+    """Parts of the machine that were not measured."""
     parts: Mapping[str, float] = field(default_factory=dict)
     """Joules of each separately measured part; their sum is `joules`."""
     readings: int = 2
@@ -37,16 +37,16 @@ class PowerMeter(ABC):
     title: str = ""
     """One line for `mlbench list`."""
     covers_machine: bool = False
-    """Whether it measures the whole machine, as a wall meter does. Its reading is then used alone; meters of parts are
-    added up."""
+    """Whether it measures the whole machine, as a wall meter does. Its reading is then used alone; readings of meters
+    of parts are added up."""
 
     @abstractmethod
     def probe(self) -> str:
-        """Return why it cannot measure on this machine, and how to fix that; empty when it can."""
+        """Return the reason why it cannot measure on this machine, and the fix; empty when it can."""
 
     @abstractmethod
     def __enter__(self) -> Self:
-        """Start to measure. Until exit it must not compete with the run for processors."""
+        """Start to measure. Until exit it must not take processor time from the run."""
 
     @abstractmethod
     def __exit__(

@@ -1,4 +1,4 @@
-"""Precisions: names of number formats. A backend may offer any; those whose rules the core knows have constants."""
+"""Precisions: names of number formats. A backend may offer any name; the core has constants for those it knows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _FORM = "lower-case letters and digits, with - . or _ between them, 32 at most: 
 class Precision(str):
     """The number format that a backend computes in, by name; graph inputs and outputs keep their own dtype.
 
-    Equal names are one object, so that ``is`` compares them. What the core knows by name it knows of `KNOWN` alone; for
-    any other the widest of its tolerances hold, and rules that have no bound for it say so.
+    Equal names are one object, so that ``is`` compares them. The core has tolerances and rules for those in `KNOWN`;
+    for any other it uses the widest tolerance, and a rule without a bound says that it was not applied.
 
     Raises:
         ValueError: the text is not a name.
@@ -60,9 +60,9 @@ Precision.KNOWN = (Precision.FP32, Precision.BF16, Precision.FP16, Precision.INT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberFormat:
-    """What a backend stores and computes in at a precision: int8 twice in ``w8a8``, int4 and fp16 in ``int4-awq``."""
+    """Number formats of a precision: int8 for both fields in ``w8a8``, int4 and fp16 in ``int4-awq``."""
 
     stores: Precision
-    """What the weights of matrix products are kept in."""
+    """Format of the stored weights of matrix products."""
     computes: Precision
-    """What matrix products are computed in."""
+    """Format in which matrix products are computed."""

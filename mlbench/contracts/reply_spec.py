@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplySpec:
-    """The form of the reply to one sample; a reply of another form makes the run INVALID."""
+    """The form of a reply to one sample; a reply of another form makes the run INVALID."""
 
     dtype: str
     """NumPy's name of the element type; the accuracy log holds these bytes, little endian."""
     shape: tuple[int | None, ...]
     """Shape of one sample's reply, without a batch axis; None where it varies (and is at least 1)."""
     is_text: bool = False
-    """Whether it is text in UTF-8, whose number of tokens only the engine knows."""
+    """Whether it is UTF-8 text, whose number of tokens only the engine knows."""
     may_be_empty: bool = False
-    """Whether 0 is allowed where the shape varies: by the rules a reply without a byte is an answer."""
+    """Whether the varying size may be 0: by the rules an empty reply is an answer."""

@@ -1,4 +1,4 @@
-"""The rules of a workload that is none of the nine: what it demands of a run."""
+"""The rules of a workload of your own: its requirements for a run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OFFICIAL_MIN_DURATION_MS = 600_000
 """Source: MLPerf Inference v4.1 rules, "Scenarios"."""
 
 CHECKED = ("timed_answers", "no_caching")
-"""Rules that say whether speed was computed: a run to which one could not be applied is not checked."""
+"""Rules that detect answers that were not computed; a run counts as checked only if all of them were applied."""
 
 
 class Tokens(StrEnum):
-    """How a workload's tokens are counted: not at all, by a fixed number per sample, or as reported with replies."""
+    """How tokens are counted: not at all, by a fixed number per sample, or as reported with replies."""
 
     NONE = "none"
     INFERRED = "inferred"
@@ -29,30 +29,31 @@ class Tokens(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a workload of your own demands. The tiers smoke and dev shorten durations and counts as they do for all."""
+    """Requirements of a workload of your own. The tiers smoke and dev shorten durations and counts as usual."""
 
     scenarios: tuple[str, ...]
-    """Which of LoadGen's four are defined: ``("SingleStream", "Offline")``."""
+    """Defined scenarios, out of LoadGen's four: ``("SingleStream", "Offline")``."""
     targets: tuple[Target, ...]
-    """What the scores of the full profile must reach; mini must reach the same shares of its own reference."""
+    """Targets of the full profile's scores; mini must reach the same shares of its own reference."""
     min_duration_ms: int = OFFICIAL_MIN_DURATION_MS
-    """How long a valid run lasts at least."""
+    """Shortest duration of a valid run."""
     min_query_count: Mapping[str, int] = field(default_factory=dict)
-    """The queries of a valid run at least, by scenario; without an entry the official number. Early stopping may need
-    more: 64 in SingleStream, 662 in MultiStream, 459 in Server."""
+    """Fewest queries of a valid run, by scenario; without an entry the official number. Early stopping may need more:
+    64 in SingleStream, 662 in MultiStream, 459 in Server."""
     offline_min_samples: int | None = None
-    """The samples in the one query of a valid run in Offline at least; None: each loaded sample once."""
+    """Fewest samples of a valid Offline run; None: each loaded sample once."""
     performance_sample_count: int | None = None
-    """How many samples are kept loaded while measuring; None: what the dataset says."""
+    """Number of samples kept loaded while measuring; None: the dataset's number."""
     server_latency_ms: int | None = None
-    """The latency that the 99th percentile in Server must keep."""
+    """Limit of the 99th percentile of the latency in Server."""
     ttft_ms: int | None = None
-    """With measured tokens, instead of it: the limit of the time to the first token in Server."""
+    """Limit of the time to the first token in Server, for workloads with measured tokens; replaces
+    ``server_latency_ms``."""
     tpot_ms: int | None = None
-    """And of the time per output token."""
+    """Limit of the time per output token, likewise."""
     tokens: Tokens = Tokens.NONE
     tokens_per_sample: int | None = None
-    """The fixed number of inferred tokens."""
+    """Number of tokens per sample, where it is fixed."""
     equal_issue: bool = False
     """Whether every loaded sample must be sent equally often."""
 
@@ -64,7 +65,7 @@ class Rules:
         if not self.scenarios or isinstance(self.scenarios, str):
             return f"scenarios is {self.scenarios!r}; name some of LoadGen's: {', '.join(LOAD_PATTERNS)}"
         unknown = [each for each in (*self.scenarios, *self.min_query_count) if each not in LOAD_PATTERNS]
-        return f"{unknown[0]!r} is none of LoadGen's scenarios: {', '.join(LOAD_PATTERNS)}" if unknown else ""
+        return f"{unknown[0]!r} is not one of LoadGen's scenarios: {', '.join(LOAD_PATTERNS)}" if unknown else ""
 
     def _wrong_number(self) -> str:
         numbers = {
@@ -72,7 +73,7 @@ class Rules:
             **{f"min_query_count[{name!r}]": count for name, count in self.min_query_count.items()},
         }
         wrong = [name for name, each in numbers.items() if each is not None and (type(each) is not int or each < 1)]
-        return f"{wrong[0]} is {numbers[wrong[0]]!r}, no whole number from 1 on" if wrong else ""
+        return f"{wrong[0]} is {numbers[wrong[0]]!r}, not a positive whole number" if wrong else ""
 
     def _missing_limit(self) -> str:
         sends_rate = any(LOAD_PATTERNS[each].arrivals is Arrivals.AT_A_RATE for each in self.scenarios)

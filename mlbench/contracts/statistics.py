@@ -1,7 +1,7 @@
 """Engine statistics: written by engines, added up over instances, kept in the record, and read by reports.
 
-A record holds it as one JSON object with the names of the fields below, those of ``extra`` beside them, and ``kind``,
-which says the class: ``batch``, ``generation`` or ``engine``.
+A record holds them as one JSON object, with the fields below, the names in ``extra``, and ``kind`` for the class:
+``batch``, ``generation`` or ``engine``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SETTING = {"is_setting": True}
-"""Metadata of a field that is a setting, not a count: over several instances it is kept where they agree."""
+"""Metadata of a field that is a setting, not a count: for several instances it is kept if they agree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,23 +24,23 @@ class EngineStatistics:
     """Samples per batch; in generation, slots."""
     workers: int | None = field(default=None, metadata=SETTING)
     samples: int | None = None
-    """Answered."""
+    """Number of samples answered."""
     busy_ns: int | None = None
-    """Spent computing, summed over workers."""
+    """Time spent computing, summed over workers."""
     truncated_prompts: int | None = None
-    """Samples whose prompt was not read to its end, as by a server whose context is too short. It means the same in all
-    engines and is checked by a rule: an engine that knows it reports it, including 0."""
+    """Samples whose prompt was cut, as by a server whose context is too short. A rule checks it, so an engine that
+    knows the number reports it, including 0."""
     computed_calls: int | None = None
-    """After `Engine.replay_graphs`: graph calls that had to be computed all the same."""
+    """Graph calls that were still computed after `Engine.replay_graphs`."""
     instances: int | None = field(default=None, metadata=SETTING)
-    """Processes with an engine each; None: the engine is the only one."""
+    """Number of processes with an engine each; None: the engine is the only one."""
     by_instance: Sequence[InstanceStatistics] = ()
     instance_sweep_samples_per_s: Mapping[int, float] = field(default_factory=dict)
     """Speed by number of instances, if the number was chosen by a sweep."""
     sweep_rounds: Mapping[int, int] | None = None
-    """How many rounds of a sweep over batch sizes chose each: one size alone, if the choice is sure. None: no sweep."""
+    """Rounds of a sweep that chose each batch size: a single size if the choice is clear. None: no sweep."""
     sweep_made: str | None = field(default=None, metadata=SETTING)
-    """When the batch was chosen, in UTC, by a sweep of an earlier run under the same conditions. None: not so."""
+    """UTC time of the earlier sweep whose batch was reused. None: no reuse."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Statistics specific to this engine: JSON values by name. Numbers of several instances are added up; of names that
     begin with ``longest_`` the longest is kept, and texts where they are the same."""
@@ -57,7 +57,7 @@ class EngineStatistics:
 
     @property
     def useful_share(self) -> float | None:
-        """Share of the computation that belongs to samples; None if not counted."""
+        """Share of the computation spent on samples, not on padding; None if not counted."""
         return None
 
 
@@ -66,13 +66,13 @@ class InstanceStatistics:
     """Statistics of one of several instances."""
 
     processors: Sequence[int] = ()
-    """The processors it was pinned to, by the kernel's numbers; empty if unknown."""
+    """Processors that it was pinned to, by the kernel's numbers; empty if unknown."""
     device: str = ""
-    """The accelerator that it saw alone, as `EnginePlan.devices` names it; empty: the backend chose."""
+    """Its only visible accelerator, as `EnginePlan.devices` names it; empty: the backend chose."""
     ended: str = ""
-    """How it ended early; empty while it runs."""
+    """Reason of an early end; empty while it runs."""
     counted: EngineStatistics | None = None
-    """None: it ended before it reported any."""
+    """Its statistics; None: it ended before it reported any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,68 +98,68 @@ class BatchStatistics(EngineStatistics):
 
     @property
     def useful_share(self) -> float | None:
-        """The share of rows that belong to samples."""
+        """Share of rows that belong to samples, not to padding."""
         return _share(self.samples, self.samples + self.padding_samples)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PhaseCounts:
-    """Useful over computed tokens is the share of work without padding and idle rows."""
+    """Counts of tokens: useful / computed is the share of work without padding and idle rows."""
 
     useful_tokens: int = 0
     computed_tokens: int = 0
-    """The same with padding and idle rows."""
+    """Tokens computed, with padding and idle rows."""
     busy_ns: int = 0
 
     @property
     def useful_share(self) -> float | None:
-        """The share of tokens that belong to samples; None where none was computed."""
+        """Share of tokens that belong to samples; None where none was computed."""
         return _share(self.useful_tokens, self.computed_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillCounts(_PhaseCounts):
-    """Prompts that were read; their tokens are the useful ones."""
+    """Counts of prompt reading; the tokens of prompts are the useful ones."""
 
     calls: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeCounts(_PhaseCounts):
-    """Steps; each gives a useful token to each sequence that runs."""
+    """Counts of decode steps; each gives a useful token to each running sequence."""
 
     steps: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheCounts:
-    """The key-value cache at the end."""
+    """Size of the key-value cache at the end."""
 
     rows: int = 0
     columns: int = field(default=0, metadata=SETTING)
     growths: int = 0
-    """How often it had to be made larger."""
+    """Number of times it was enlarged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyCounts:
-    """The part of a test in which samples waited for a slot, so that all slots were in use. Its rest is the tail."""
+    """The part of a test in which samples waited for a slot, so that all slots were in use. The rest is the tail."""
 
     new_tokens: int = 0
-    """Tokens of answers made in it."""
+    """Tokens generated in this part."""
     busy_ns: int = 0
-    """How long its steps took; 0: no sample ever waited."""
+    """Duration of its steps; 0: no sample ever waited."""
     whole_ns: int = 0
-    """How long all steps took, those of the tail included."""
+    """Duration of all steps, with the tail."""
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens per second, of several instances that of each on average; None where no sample waited."""
+        """Tokens per second, per instance on average; None where no sample waited."""
         return 1e9 * self.new_tokens / self.busy_ns if self.busy_ns else None
 
     @property
     def tail_share(self) -> float:
-        """The share of the time that was the tail."""
+        """Share of the time in the tail."""
         return 1 - self.busy_ns / self.whole_ns if self.whole_ns else 1.0
 
 
@@ -174,21 +174,21 @@ class GenerationStatistics(EngineStatistics):
     """`EnginePlan.prefill_tokens`."""
     failed_samples: int = 0
     new_tokens: int = 0
-    """Tokens of answers; with several beams, those of the best."""
+    """Tokens in answers; with several beams, those of the best."""
     steps_by_size: Mapping[int, int] = field(default_factory=dict)
     prefill: PrefillCounts = PrefillCounts()
     decode: DecodeCounts = DecodeCounts()
     host_ns: int = 0
-    """Time of busy steps outside the backend: choosing, sorting, answering."""
+    """Time in steps outside the backend: choosing, sorting, answering."""
     queue_ns: int = 0
-    """From arrival to a slot, summed over samples."""
+    """Time from arrival to a slot, summed over samples."""
     longest_queue_ns: int = 0
     compute_ns: int = 0
-    """From a slot to the answer, summed over samples."""
+    """Time from a slot to the answer, summed over samples."""
     copied_rows: int = 0
-    """Copied rows of the cache: beams that forked, sequences moved into free slots."""
+    """Rows of the cache that were copied: beams that forked, sequences moved into free slots."""
     steady: SteadyCounts | None = None
-    """None: not counted. Where samples arrive over time, it says nothing."""
+    """Statistics while all slots were in use; None: not counted. Meaningless where samples arrive over time."""
     cache: CacheCounts | None = None
     sweep_tokens_per_s: Mapping[int, float] = field(default_factory=dict)
 
@@ -210,13 +210,13 @@ class GenerationStatistics(EngineStatistics):
 
     @property
     def steady_samples_per_s(self) -> float | None:
-        """The same in samples, of as many tokens as an answer has on average."""
+        """Samples per second at that rate of tokens, for answers of average length."""
         tokens_per_s = self.steady_tokens_per_s
         return tokens_per_s * self.samples / self.new_tokens if tokens_per_s and self.new_tokens else None
 
     @property
     def useful_share(self) -> float | None:
-        """The share of all tokens, of prompts and of answers, that belong to samples."""
+        """Share of all tokens, of prompts and answers, that belong to samples."""
         phases = self.prefill, self.decode
         return _share(sum(each.useful_tokens for each in phases), sum(each.computed_tokens for each in phases))
 

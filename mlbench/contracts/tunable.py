@@ -1,4 +1,4 @@
-"""Which values of an option ``mlbench tune`` tries."""
+"""Values of an option that ``mlbench tune`` tries."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Tunable:
-    """Says in an option's type which values a search may try: ``Annotated[bool, Tunable((False, True))]``.
+    """A mark in an option's type with the values that a search may try: ``Annotated[bool, Tunable((False, True))]``.
 
-    They must change how fast an engine is, and never what it answers by more than rounding does.
+    They may change an engine's speed, but its answers only by rounding.
     """
 
     values: tuple[bool | int | str, ...]
     """Numbers in ascending order: a search goes from one to the next while it gains."""
     is_of_cores: bool = False
-    """No number above that of the physical cores is tried."""
+    """Whether numbers above that of the physical cores are left out."""
     programs: Literal["all", "batch", "generation"] = "all"
-    """Which programs the option matters to."""
+    """Kinds of programs that the option affects."""

@@ -24,7 +24,7 @@ class Profile(StrEnum):
 
 
 class Weights(StrEnum):
-    """Trained (mini: shipped; full: the user's checkpoint), or random: seeded, for speed only."""
+    """Trained (mini: included; full: the user's checkpoint), or random: seeded, for speed only."""
 
     TRAINED = "trained"
     RANDOM = "random"
@@ -53,23 +53,23 @@ class Workload(ABC):
     title: str
     """One line for `mlbench list`."""
     rules: str | Rules
-    """Its own, or LoadGen's name of the one of the nine whose rules it has: ``bert``, ``3d-unet``."""
+    """Its own `Rules`, or LoadGen's name of the workload whose rules it has: ``bert``, ``3d-unet``."""
     options: Any = NoOptions()
-    """A frozen dataclass with defaults: paths of official files, mostly. Settings ``workload.<field>`` fill it."""
+    """A frozen dataclass with defaults, mostly paths of official files. Settings ``workload.<field>`` fill it."""
     tuning: Path | None = None
     """A TOML file of suggested settings (see `mlbench.settings.layers`)."""
     sources: Path | None = None
-    """A TOML file of official files: where they are, and how they are recognised (see `mlbench.fetching.sources`)."""
+    """A TOML file of official files: their addresses and checksums (see `mlbench.fetching.sources`)."""
     preload: Sequence[str] = ()
-    """Modules besides `Backend.preload` that building its networks loads; a backend that has none needs none of these.
-    The same holds for them."""
+    """Modules besides `Backend.preload` that building its networks imports, under the same conditions. They are not
+    preloaded for a backend without `preload`."""
     preload_always: Sequence[str] = ()
-    """Modules that its dataset, model or metric loads on every backend. The same holds for them. Where they load torch,
-    name it first, and here as well what its networks load: then runs on all backends share their imports."""
+    """Modules that its dataset, model or metric imports on every backend, under the same conditions. If they import
+    torch, name it first, and add the modules of its networks: then runs on all backends share their imports."""
     is_default: bool = True
-    """Whether it is among those that run where the user names none."""
+    """Whether it runs when the user names no workload."""
     mini_server_latency_ms: int | None = None
-    """The mini profile's own Server latency limit, if the official one only suits the official model."""
+    """Server latency limit of the mini profile, if the official one only suits the official model."""
 
     @abstractmethod
     def dataset(self, variant: Variant) -> Dataset:
@@ -84,6 +84,6 @@ class Workload(ABC):
         """Return the official metric; None where no accuracy can be claimed (random weights).
 
         Args:
-            variant: which form of the workload.
-            dataset: what `dataset` returned for it: name your own class here.
+            variant: the form of the workload.
+            dataset: the result of `dataset` for this variant; annotate it with your own class.
         """

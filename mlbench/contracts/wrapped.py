@@ -41,31 +41,31 @@ class WrappedGraph(Graph):
         return self.wrapped.precision(asked)
 
     def tolerance(self, precision: Precision) -> Tolerance:
-        """Return the graph's."""
+        """Return the graph's tolerance."""
         return self.wrapped.tolerance(precision)
 
     @property
     def code(self) -> frozenset[str]:
-        """The wrapper's own and the graph's."""
+        """The code of the wrapper and of the graph."""
         return super().code | self.wrapped.code
 
     @property
     def fingerprint(self) -> str:
-        """The graph's."""
+        """The graph's fingerprint."""
         return self.wrapped.fingerprint
 
 
 class WrappedDataset(Dataset):
-    """Has the samples of another dataset."""
+    """Forwards to another dataset, with the same samples."""
 
     def __init__(self, dataset: Dataset) -> None:
-        """Take over a dataset's counts."""
+        """Copy a dataset's counts."""
         self.wrapped = dataset
         self.count, self.performance_count = dataset.count, dataset.performance_count
 
     @property
     def fingerprint(self) -> str:
-        """The dataset's."""
+        """The dataset's fingerprint."""
         return self.wrapped.fingerprint
 
     def load(self, indices: Sequence[int]) -> None:
@@ -77,5 +77,5 @@ class WrappedDataset(Dataset):
         self.wrapped.unload(indices)
 
     def sample(self, index: int) -> Any:
-        """Return the dataset's."""
+        """Return a sample of the dataset."""
         return self.wrapped.sample(index)

@@ -64,13 +64,13 @@ def test_limits_of_tokens_replace_the_latency(limits_for):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"scenarios": ("Batch",)}, "'Batch' is none of LoadGen's scenarios: SingleStream, MultiStream, Server, "),
+        ({"scenarios": ("Batch",)}, "'Batch' is not one of LoadGen's scenarios: SingleStream, MultiStream, Server, "),
         ({"scenarios": ()}, "scenarios is ()"),
         ({"scenarios": "Offline"}, "scenarios is 'Offline'"),
         ({"server_latency_ms": None}, "queries arrive at a rate: give server_latency_ms"),
-        ({"server_latency_ms": 2.5}, "server_latency_ms is 2.5, no whole number from 1 on"),
+        ({"server_latency_ms": 2.5}, "server_latency_ms is 2.5, not a positive whole number"),
         ({"min_query_count": {"Server": 0}}, "min_query_count['Server'] is 0"),
-        ({"min_query_count": {"Sever": 9}}, "'Sever' is none of LoadGen's scenarios"),
+        ({"min_query_count": {"Sever": 9}}, "'Sever' is not one of LoadGen's scenarios"),
         ({"tokens": Tokens.MEASURED}, "give ttft_ms and tpot_ms"),
         ({"tokens": Tokens.INFERRED}, "tokens_per_sample does not say how many"),
     ],
