@@ -48,10 +48,10 @@ SHORT_HELP = 80
 
 
 class _Commands(click.Group):
-    """Finds commands when they are asked for, and prints what a user can act on without a traceback."""
+    """Loads each command on first use, and prints errors that a user can act on without a traceback."""
 
     _foreign = ""
-    """The command found last, if it is a plugin's: errors from it are the plugin's."""
+    """Name of the command in use, if a plugin brings it: its errors are the plugin's."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return [*COMMANDS, *_plugin_commands()]
@@ -97,9 +97,9 @@ class _Commands(click.Group):
         return found
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
-        """Run a command: exit 0 good, 1 the run or comparison failed, 2 wrong usage; `regress`, 3 suspected.
+        """Run a command. Exit status: 0 good, 1 the run or comparison failed, 2 wrong usage, 3 suspected (`regress`).
 
-        Without arguments it is the process's own command: it ends the process.
+        Without arguments it reads those of the process, and ends the process.
         """
         if args is None:
             prepare_streams()
@@ -138,7 +138,7 @@ class _Commands(click.Group):
             return self._status_after(error)
 
     def _status_after(self, error: Exception) -> int:
-        """Say what an error means that is no user's; raise it if it is mlbench's own."""
+        """Print an error of a plugin or the system and return the exit status; raise a bug of mlbench's own."""
         if isinstance(error, OSError) and is_output_lost():
             return UNWRITABLE
         if self._foreign:
@@ -151,23 +151,23 @@ class _Commands(click.Group):
 
 
 def _check_words(words: Sequence[str]) -> None:
-    """Raise `click.UsageError` for an argument that is not valid Unicode: half of a surrogate pair."""
+    """Raise `click.UsageError` for an argument that is not valid Unicode, such as half of a surrogate pair."""
     for word in words:
         try:
             os.fsencode(word)
         except UnicodeEncodeError:
-            raise click.UsageError(f"{word!r} is not text.") from None
+            raise click.UsageError(f"{word!r} is not valid Unicode.") from None
 
 
 def _other_name(error: click.NoSuchOption) -> str:
-    """Return what to type instead of an option of a similar tool; empty where this command has no such option."""
+    """Return our option for an option of a similar tool; empty where this command has no such option."""
     other = _OTHER_NAMES.get(error.option_name, "")
     known = error.ctx.command.params if error.ctx else []
     return other if any(other.partition(" ")[0] in each.opts for each in known) else ""
 
 
 def _check_system() -> None:
-    """Raise `UnavailableError` on another system than Linux, before a module is imported that only Linux has."""
+    """Raise `UnavailableError` on any system but Linux, before a Linux-only module is imported."""
     if sys.platform != "linux":
         raise UnavailableError(
             f"mlbench runs on Linux only, and this is {sys.platform}.",
@@ -182,7 +182,7 @@ def _plugin_commands() -> dict[str, click.Command]:
 
 
 def _load_no_plugins(context: click.Context, option: click.Parameter, is_given: bool) -> None:
-    """Tell this process and those that it starts, until the command has ended."""
+    """Turn plugins off in this process and its children, until the command ends."""
     if is_given:
         before = os.environ.get(NO_PLUGINS, "")
         os.environ[NO_PLUGINS] = "1"
@@ -219,14 +219,14 @@ def _take_defaults(context: click.Context, words: Sequence[str]) -> None:
     epilog="`mlbench help COMMAND` explains a command and ends with examples.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log what takes time, to standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="Log slow steps to standard error.")
 @click.option(
     "--no-plugins",
     is_flag=True,
     is_eager=True,
     expose_value=False,
     callback=_load_no_plugins,
-    help=f"Load no plugin but those that mlbench brings; also {NO_PLUGINS}=1.",
+    help=f"Load only the built-in plugins, as {NO_PLUGINS}=1 does.",
 )
 @click.version_option(__version__, prog_name="mlbench")
 def main(verbose: bool) -> None:

@@ -1,4 +1,4 @@
-"""``mlbench audit``: a run's compliance tests."""
+"""``mlbench audit``: run MLPerf's compliance tests on a stored run."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
     "--variant",
     type=click.Choice(["99", "99.9"]),
     default=None,
-    help="Accuracy target of the entry; for 99.9 scores must agree ten times as closely.  [default: the run's]",
+    help="Accuracy target of the entry; 99.9 needs scores that agree ten times as closely.  [default: the run's]",
 )
-@click.option("--plan", "only_plans", is_flag=True, help="Say which tests will run and how long, and run nothing.")
+@click.option("--plan", "only_plans", is_flag=True, help="Print the tests and their duration, and run nothing.")
 @network_options
 @results_option
 @word_options
@@ -53,12 +53,12 @@ def command(
     word: OwnWord,
     as_json: bool,
 ) -> int:
-    """Put RUN, a valid run of tier valid, to the compliance tests that the closed division demands.
+    """Run the compliance tests of the closed division on RUN, a valid run of tier valid.
 
-    Each test runs the same engine once more under LoadGen's official audit configuration, and is kept, whatever comes
-    out. Its verdict stands beside the one of the official script, which does not see everything. The tests of a run
-    over a network are answered by the same nodes: name them with --network. Exit status: 0 when
-    all tests made now pass, 1 otherwise, 2 for a run that cannot be audited.
+    Each test runs the same engine again under LoadGen's official audit configuration, and is stored whether it passes
+    or fails. mlbench's verdict is printed beside the official script's, which checks less. For a run over a network,
+    name the same nodes with --network. Exit status: 0 when all tests made now pass, 1 otherwise, 2 for a run that
+    cannot be audited.
     """
     from mlbench.cli.run_maker import ProgressingMaker
     from mlbench.cluster.demand import NetworkDemand

@@ -37,9 +37,9 @@ def save(name: str, runs: tuple[str, ...], results: Path) -> None:
     for line in count_bad(records):
         echo_line(line)
     if found := count_beside([record.other_work for record in records]):
-        echo_line(f"{found}: measure again on a quiet machine before others are judged by these.")
+        echo_line(f"{found}: measure again on an idle machine before you compare later runs with these.")
     if found := count_neighboured([record.beside for record in records]):
-        echo_line(f"{found}: only runs that are measured so, too, are judged by these.")
+        echo_line(f"{found}: only runs measured under the same conditions are compared with these.")
 
 
 @command.command("list")
@@ -61,7 +61,7 @@ def list_(results: Path) -> None:
 @command.command("show")
 @click.argument("name", shell_complete=offer_baselines)
 @results_option
-@click.option("--json", "as_json", is_flag=True, help="Print it as it is stored.")
+@click.option("--json", "as_json", is_flag=True, help="Print the stored JSON.")
 def show(name: str, results: Path, as_json: bool) -> None:
     """Print the runs of baseline NAME."""
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""``mlbench check``: whether a backend fulfils its contract, and a workload is worth measuring."""
+"""``mlbench check``: test a backend or a workload with the conformance kit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONGEST_LOG_NAME = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KitOptions:
-    """How a kit is to be run, and what is to be printed."""
+    """Options of a kit's run and of its output."""
 
     precision: Precision | None
     timeout_s: float
@@ -40,7 +40,7 @@ class KitOptions:
     log: Path | None
     """None: a file in the cache."""
     write_model: Path | None
-    """Where to write the kit's language model, instead of checking."""
+    """Folder for the kit's language model; if set, no check runs."""
     only: tuple[str, ...]
     """Names of checks; empty: all."""
     as_json: bool
@@ -60,21 +60,21 @@ def kit_options(function: Callable[..., int]) -> Callable[..., int]:
         type=Finite(min=0, max=LONGEST_TIMEOUT_S, min_open=True),
         default=60.0,
         show_default=True,
-        help="Timeout in seconds per compiled graph, and for the remainder of each check; "
-        "of a workload, until the next answer.",
+        help="Timeout in seconds per compiled graph, and for the rest of each check; "
+        "for a workload, between two answers.",
     )
     @click.option(
         "--log",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Where to keep what the plugin prints.  [default: in the cache]",
+        help="File for the plugin's output.  [default: in the cache]",
     )
     @overrides_option
     @click.option(
         "--write-model",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="FOLDER",
-        help="Write the kit's language model to this folder, for a server to be checked, and run no check.",
+        help="Write the kit's language model to this folder, to serve and check it, and run no check.",
     )
     @click.option("--only", metavar="CHECK", multiple=True, help="Run only this check; repeatable.")
     @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
@@ -90,14 +90,14 @@ def kit_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.argument("name", shell_complete=offer_checked)
 @kit_options
 def command(name: str, kit: KitOptions) -> int:
-    """Run the kit on NAME, a backend or a workload, in a process of its own.
+    """Run the kit on NAME, a backend or a workload, in a separate process.
 
-    A crash or a hang fails the check it happens in; when three in a row hit the same hang, the rest is not run. Of a
-    backend it is shown that it keeps its contract; of a workload that its preparation and replies are the same each
-    time, and that its target is missed by a backend that computes nothing, by damaged weights and by wrong answers.
-
-    A backend may refuse a kind of model, such as language models, and say why: those checks are counted apart. Exit
-    status 0: what it takes passed all checks; 1: a check failed; 2: it refuses everything that was asked for.
+    A crash or a hang fails the check it happens in; after three checks in a row with the same hang, the rest is not
+    run. The checks show that a backend keeps its contract, or that a workload prepares and answers samples the same way
+    each time, and that a backend that computes nothing, damaged weights and wrong answers all miss its target. A
+    backend may refuse a kind of model, such as language models, with a reason: those checks are counted separately.
+    Exit status: 0 when all checks passed that the backend does not refuse, 1 when a check failed, 2 when it refuses all
+    of them.
     """
     if kit.write_model:
         write_language_model(name, kit.write_model)
@@ -106,7 +106,7 @@ def command(name: str, kit: KitOptions) -> int:
 
 
 def exit_status(findings: Sequence[Finding]) -> int:
-    """Return 1 where a check failed, 2 where no model was taken and some were refused, else 0."""
+    """Return 1 where a check failed, 2 where the backend refused every model, else 0."""
     if any(finding.failed for finding in findings):
         return 1
     is_refused = any(finding.refused for finding in findings)
@@ -114,7 +114,7 @@ def exit_status(findings: Sequence[Finding]) -> int:
 
 
 def write_language_model(name: str, folder: Path) -> None:
-    """Write the kit's language model, and print how it is served and checked.
+    """Write the kit's language model, and print how to serve and check it.
 
     Raises:
         UsageError: the folder cannot be written, or holds other files.
@@ -122,9 +122,11 @@ def write_language_model(name: str, folder: Path) -> None:
     from mlbench.conformance.text_model import write_model
 
     write_model(folder)
-    echo_line(f"{folder}: a Llama of 0.3 million seeded weights, fp32, as a Hugging Face folder. Serve it, such as by")
+    echo_line(
+        f"{folder}: a Llama of 0.3 million seeded weights, fp32, as a Hugging Face folder. Serve it, for example with"
+    )
     echo_line(f"  transformers serve {folder} --device cpu --dtype float32 --port 8000")
-    echo_line("and check what is in front of it, such as by")
+    echo_line("and check that server, for example with")
     echo_line(
         f"  mlbench check {name} --precision fp32 --set backend.url=http://localhost:8000/v1 "
         f"--set backend.model={folder} --set backend.prompt=text"
@@ -132,7 +134,7 @@ def write_language_model(name: str, folder: Path) -> None:
 
 
 def _request_for(name: str, kit: KitOptions) -> KitRequest:
-    """Return what to ask of a kit: of the workload's where a workload, and no backend, has the name."""
+    """Return the request to a kit: the workload kit's where only a workload has the name."""
     from mlbench.conformance.workload_kit import WorkloadCheckRequest
     from mlbench.discovery import Plugins
 
@@ -140,19 +142,19 @@ def _request_for(name: str, kit: KitOptions) -> KitRequest:
     if name in plugins.backends or name not in plugins.workloads:
         return backend_request(name, kit)
     if kit.precision:
-        raise UsageError(f"{name} is a workload, which is checked in fp32.", hint="Leave out --precision.")
+        raise UsageError(f"{name} is a workload, and workloads are checked in fp32.", hint="Leave out --precision.")
     return WorkloadCheckRequest(workload=name, settings=kit.overrides, timeout_s=kit.timeout_s)
 
 
 def backend_request(name: str, kit: KitOptions) -> CheckRequest:
-    """Return what to ask of the kit for backends."""
+    """Return the request to the kit for backends."""
     from mlbench.conformance.isolated import CheckRequest
 
     return CheckRequest(backend=name, settings=kit.overrides, precision=kit.precision, timeout_s=kit.timeout_s)
 
 
 def print_findings(request: KitRequest, name: str, kit: KitOptions) -> list[Finding]:
-    """Run the checks, all or only some; print a line as each one ends and then how many passed, or all as JSON."""
+    """Run all or some of the checks; print a line for each and the number that passed, or all as JSON."""
     from mlbench.conformance.isolated import examine
 
     _require_known(kit.only, [check.__name__ for check in request.checks()])  # also: what is wrong with the request
@@ -166,12 +168,12 @@ def print_findings(request: KitRequest, name: str, kit: KitOptions) -> list[Find
             echo_line(line)
         echo_line(f"{name}: {summary(findings)}.")
     if any(finding.failed for finding in findings):
-        echo_line(f"What the plugin printed: {kept_in}", to_stderr=True)
+        echo_line(f"Output of the plugin: {kept_in}", to_stderr=True)
     return findings
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """Return how many of the checks of what the backend takes passed, were not run, and how many it refused."""
+    """Return how many checks passed, were not run, and were refused by the backend."""
     refused = sum(bool(finding.refused) for finding in findings)
     left_out = sum(finding.is_left_out for finding in findings)
     passed = sum(finding.passed for finding in findings)
@@ -180,7 +182,7 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def _refusals(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield a line for each kind of model that was refused, with the reason."""
+    """Yield a line with the reason for each kind of model that was refused."""
     for kind in dict.fromkeys(finding.refused for finding in findings if finding.refused):
         refused = [finding for finding in findings if finding.refused == kind]
         first = refused[0]
@@ -188,13 +190,13 @@ def _refusals(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _left_out(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the line that says why checks were not run."""
+    """Yield the line with the reason why checks were not run."""
     if left_out := [finding for finding in findings if finding.is_left_out]:
         yield f"{len(left_out)} checks {' '.join([left_out[0].reason, left_out[0].hint])}"
 
 
 def _require_known(only: Sequence[str], checks: Sequence[str]) -> None:
-    """Raise UsageError where a check that is asked for is none of this kit's."""
+    """Raise `UsageError` for the name of a check that this kit does not have."""
     from mlbench.discovery import nearest
 
     for name in only:
@@ -203,7 +205,7 @@ def _require_known(only: Sequence[str], checks: Sequence[str]) -> None:
 
 
 def _log_in_cache(name: str) -> Path:
-    """Return the file for what a plugin prints, in the cache: only names of known plugins come here."""
+    """Return the file in the cache for a plugin's output; the plugin's name is known to be valid."""
     plain = re.sub(r"[^\w.+-]", "_", name)[:LONGEST_LOG_NAME]
     return make_cache_folder("check") / f"{plain}.log"
 
@@ -219,15 +221,15 @@ def _empty(log: Path) -> None:
 
 
 class _Teller:
-    """Prints a line for each check; for the first that failed of a cause, all that is known of it."""
+    """Prints a line for each check, and all details for the first failure of each cause."""
 
     def __init__(self) -> None:
         self._first_of: dict[str, str] = {}
 
     def tell(self, finding: Finding) -> None:
-        """Print a check; if it failed, also what is required, what was found, and what to do.
+        """Print a check; if it failed, also the requirement, the finding and the fix.
 
-        Why one was refused or not run is printed at the end, once for all of its kind.
+        The reason for refused checks and those that were not run is printed once, at the end.
         """
         if finding.refused or finding.is_left_out:
             echo_line(f"{'refused' if finding.refused else 'not run'} {finding.check}")
@@ -250,10 +252,10 @@ def _origin(finding: Finding) -> str:
 
 
 def _shared_causes(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield a line for each cause that several checks failed of."""
+    """Yield a line for each cause of several failed checks."""
     failed = [finding for finding in findings if finding.failed]
     for cause, count in Counter(finding.cause for finding in failed).items():
         if count > 1:
             first = next(finding for finding in failed if finding.cause == cause)
             names = ", ".join(finding.check for finding in failed if finding.cause == cause)
-            yield f"{' '.join([first.reason, _origin(first)]).rstrip()} {count} checks failed of it: {names}."
+            yield f"{' '.join([first.reason, _origin(first)]).rstrip()} {count} checks failed for this reason: {names}."

@@ -1,4 +1,4 @@
-"""``mlbench compare``: two or more sets of runs, and whether they differ beyond noise."""
+"""``mlbench compare``: compare sets of runs, and tell differences from noise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mlbench.settings.layers import OwnWord
 
 OFFERED = 5
-"""Runs of each side."""
+"""Number of runs of each side that a user is offered."""
 
 
 @click.command("compare")
@@ -36,7 +36,7 @@ OFFERED = 5
 @results_option
 @word_options
 @click.option(
-    "--run", "measures", is_flag=True, help="BASE and NEW are suite files; make their runs first, interleaved."
+    "--run", "measures", is_flag=True, help="BASE and NEW are suite files: make their runs first, interleaved."
 )
 @click.option(
     "--measure",
@@ -62,10 +62,10 @@ def command(
 ) -> int:
     """Compare each NEW with BASE: a run, a folder of runs, a baseline or a tag. Several NEW make one picture.
 
-    Repeats of one session resemble each other, so a change is judged by how much sessions differ: that comes from
-    earlier runs of the same kind in the results folder, or from interleaved runs of both sides. With --run both sides
-    are measured now, interleaved, and the differences between the two files are compared. Where runs are missing for a
-    verdict, the command that makes them is printed, and on a terminal you are asked whether to make them now. Exit
+    Repeats within one session resemble each other, so a change is compared with the spread between sessions: earlier
+    runs of the same kind in the results folder, or interleaved runs of both sides, show it. --run measures two suite
+    files now, interleaved, and compares across the facts in which the files differ. If a verdict needs more runs, their
+    command is printed, and on a terminal you are asked whether to make them now. Exit
     status: 0, or 1 when the sides cannot be compared.
     """
     from mlbench.comparison.sessions import without_those_of
@@ -74,7 +74,7 @@ def command(
 
     if measures:
         if pairs or len(new) > 1:
-            raise UsageError("--run takes two suite files and no --measure.", hint="The files say how often.")
+            raise UsageError("--run takes two suite files and no --measure.", hint="Set `repeats` in the files.")
         ours, theirs, differing = _measure_in_turns(Path(base), Path(new[0]), results)
         sides, across = [ours, theirs], (*across, *differing)
     else:
@@ -101,7 +101,7 @@ _MOST_BARS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What was asked for."""
+    """The arguments of the command."""
 
     names: tuple[str, ...]
     """The sides' names, the base first."""
@@ -110,7 +110,7 @@ class Question:
     accuracy_margin: float
     results: Path
     word: OwnWord
-    """To runs that are to be made again."""
+    """The user's permission and settings for runs that are repeated."""
 
     def compare(self, sides: Sequence[Sequence[RunRecord]]) -> list[Comparison]:
         """Return each side but the first, compared with the first."""
@@ -131,7 +131,7 @@ class Question:
     def plan(
         self, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison], *, wants_all: bool = False
     ) -> MadeAgain:
-        """Return which runs are to be made again: those without a verdict, or all that have a speed."""
+        """Return the runs to repeat: those without a verdict, or all that have a speed."""
         from mlbench.discovery import Plugins
         from mlbench.reports.sides import has_no_verdict
         from mlbench.running.turns import plan_again
@@ -150,9 +150,9 @@ class Question:
         from mlbench.planning.requests import resolve
 
         if not again.requests:
-            reason = "; ".join(again.reasons) or "no kind of runs is on all sides"
-            hint = "Compare without --measure; `mlbench regress --confirm` asks another installation."
-            raise UsageError(f"nothing can be measured again here: {reason}.", hint=hint)
+            reason = "; ".join(again.reasons) or "the sides have no kind of run in common"
+            hint = "Compare without --measure; `mlbench regress --confirm` measures with another installation."
+            raise UsageError(f"no run can be repeated here: {reason}.", hint=hint)
         plugins = Plugins.discover()
         requests = [resolve(each, plugins) for each in again.all_requests(count)]
         made = again.split(run_and_print(requests, plugins), count)
@@ -170,37 +170,37 @@ class Question:
 def print_and_offer(
     question: Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]
 ) -> None:
-    """Print comparisons, and which command measures what is missing for a verdict."""
+    """Print comparisons, and the command for runs that a verdict still needs."""
     _print(question, comparisons)
     _offer(question, sides, comparisons)
 
 
 def _with_speeds(comparison: Comparison, measured: Comparison) -> Comparison:
-    """Return a comparison with the speeds of another one, where that has them."""
+    """Return a comparison in which the speeds of another one replace its own."""
     speeds = {cell.key: cell.speeds for cell in measured.cells}
     cells = tuple(replace(cell, speeds=speeds.get(cell.key, cell.speeds)) for cell in comparison.cells)
     return replace(comparison, cells=cells)
 
 
 def _offer(question: Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]) -> None:
-    """Say what is missing for a verdict and which command measures it; on a terminal, ask whether to do it now."""
+    """Print the command for runs that a verdict still needs; on a terminal, ask whether to make them now."""
     from mlbench.planning.expected_times import KnownTimes
     from mlbench.reports.preflight import spell_time
 
     again = question.plan(sides, comparisons)
     if again.requests:
         time = KnownTimes(run for side in sides for run in side).expect_all(again.all_requests(OFFERED))
-        missing = "Missing for a verdict: interleaved runs of the sides."
+        missing = "A verdict needs interleaved runs of both sides."
         echo_wrapped(f"{missing} {OFFERED} of each take {spell_time(time)}:", 2)
         echo_line(f"  {question.command()}")
         if _has_terminal() and click.confirm("Measure them now?", default=False):
             _print(question, question.measure(comparisons, again, OFFERED))
     for reason in again.reasons:
-        echo_wrapped(f"Missing for a verdict, and not to be measured here: {reason}.", 2)
+        echo_wrapped(f"A verdict needs runs that cannot be repeated here: {reason}.", 2)
 
 
 def _has_terminal() -> bool:
-    """Return whether somebody can be asked."""
+    """Return whether a user is at the terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

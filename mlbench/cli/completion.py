@@ -1,4 +1,4 @@
-"""``mlbench completion``: what makes a shell complete commands, options and names."""
+"""``mlbench completion``: shell completion of commands, options and names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mlbench.cli.output import echo
 
 PROGRAM = "mlbench"
 VARIABLE = "_MLBENCH_COMPLETE"
-"""In which the script says what it wants; click looks for it under this name."""
+"""Environment variable by which the script asks for completions; click defines its name."""
 
 PAIRS = """
 # bash divides KEY=VALUE into three words where COMP_WORDBREAKS has "=", and takes what is offered for the last of them
@@ -37,7 +37,7 @@ complete -o nosort -F _mlbench_completion_of_pairs mlbench
 """
 
 AROUND = '-P "${(M)words[CURRENT]#--*=}" -S "${${key:#*=}:+ }" -U'
-"""zsh: what is offered for ``--tier=`` is the value alone; and no space comes after what ends in an equals sign."""
+"""zsh: complete the value alone after ``--tier=``, and add no space after an equals sign."""
 
 
 @click.command("completion")
@@ -45,7 +45,7 @@ AROUND = '-P "${(M)words[CURRENT]#--*=}" -S "${${key:#*=}:+ }" -U'
 def command(shell: str) -> None:
     """Print a script that makes SHELL complete commands, options, and names.
 
-    It offers workloads, backends, scenarios, stored runs, baselines, keys of settings, and the words that a key takes.
+    It completes workloads, backends, scenarios, stored runs, baselines, and keys and values of settings.
     """
     from click.shell_completion import get_completion_class
 

@@ -1,4 +1,4 @@
-"""What a shell offers when a user presses Tab: names of what is installed and stored. See ``mlbench completion``."""
+"""Completions at the Tab key: names of installed plugins and stored runs. See ``mlbench completion``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def offer(named: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
-    """Return the names that begin with what was typed, each with what is said of it."""
+    """Return the names that begin with the typed text, each with its description."""
     from click.shell_completion import CompletionItem
 
     fitting = [(name, text.replace("``", "") or None) for name, text in named if name.startswith(incomplete)]
@@ -27,17 +27,17 @@ def offer(named: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionI
 
 
 def offer_workloads(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer what is installed."""
+    """Offer the installed workloads."""
     return offer(((each.name, each.title) for each in _plugins().workloads.values()), incomplete)
 
 
 def offer_backends(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer what is installed, whether or not it can run here: to ask would take time."""
+    """Offer the installed backends, also those that cannot run here: probing takes time."""
     return offer(((each.name, each.title) for each in _plugins().backends.values()), incomplete)
 
 
 def offer_precisions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer what the backends on the command line offer; without one, the known names."""
+    """Offer the precisions of the backends on the command line; without one, the known precisions."""
     from mlbench.contracts.precision import Precision
     from mlbench.errors import MlbenchError
 
@@ -50,25 +50,25 @@ def offer_precisions(context: click.Context, parameter: click.Parameter, incompl
 
 
 def offer_checked(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer what has a kit: backends, then workloads."""
+    """Offer names for the conformance kit: backends, then workloads."""
     given = (context, parameter, incomplete)
     return [*offer_backends(*given), *offer_workloads(*given)]
 
 
 def offer_scenarios(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer all, also when typed in lower case."""
+    """Offer all scenarios; the typed text may be in lower case."""
     named = {each.name.lower(): (each.name, each.title) for each in _plugins().scenarios.values()}
     return offer((pair for lower, pair in named.items() if lower.startswith(incomplete.lower())), "")
 
 
 def offer_limits(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer what can be limited."""
+    """Offer the latencies that can be limited."""
     limits = {"latency=": "of a query", "ttft=": "time to the first token", "tpot=": "time per output token"}
     return offer(limits.items(), incomplete)
 
 
 def offer_runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the ids of stored runs, newest first; of one whose random end was typed, the whole id."""
+    """Offer the ids of stored runs, newest first; the random end of an id completes to the whole id."""
     from mlbench.records.store.run_names import has_record, names_in
 
     results = _results(context)
@@ -92,7 +92,7 @@ def offer_baselines(context: click.Context, parameter: click.Parameter, incomple
 
 
 def offer_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the keys of what was named so far, or of all; after ``KEY=`` the words that it takes."""
+    """Offer the keys of the workloads and backends named so far, or of all; after ``KEY=``, its values."""
     key, is_value, _ = incomplete.partition("=")
     if is_value:
         return offer(((f"{key}={word}", "") for word in _words(context, key)), incomplete)
@@ -105,7 +105,7 @@ def _results(context: click.Context) -> Path:
 
 
 def _keys(context: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield each key once, with the first sentence on it."""
+    """Yield each key once, with the first sentence of its description."""
     from mlbench.settings.descriptions import first_sentence
     from mlbench.settings.layers import fields_of
     from mlbench.system.field_docs import read_field_docs
@@ -130,7 +130,7 @@ def _words(context: click.Context, key: str) -> Iterator[str]:
 
 
 def _templates(context: click.Context) -> Iterator[tuple[str, Any]]:
-    """Yield what settings fill: the core's, and what backends and workloads bring, those named where there are such."""
+    """Yield the option dataclasses that settings fill: the core's, and those of the named plugins, else of all."""
     from mlbench.settings.layers import CORE_TEMPLATES
 
     yield from CORE_TEMPLATES.items()

@@ -22,7 +22,7 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(runs: tuple[str, ...], price: Path, results: Path, as_json: bool) -> None:
-    """Say what the throughput of RUNS (a run, a folder, a baseline or a tag) costs on INSTANCE of the price file.
+    """Print the cost of the throughput of RUNS (a run, a folder, a baseline or a tag) on INSTANCE of the price file.
 
     Repeats of a run are pooled, and their spread gives the interval. mlbench cannot know the price of a machine or the
     name of the instance you rented, so you give both.

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="Power meter: its name, auto (all that work here) or none.",
+    help="Power meter: a name, auto (all that work here) or none.",
 )
 @click.option(
     "--limit",
@@ -68,10 +68,13 @@ if TYPE_CHECKING:
     help="Limit stricter than the rules': latency=10ms, ttft=1s or tpot=50ms; repeatable.",
 )
 @click.option(
-    "--budget", type=Finite(0, min_open=True), metavar="MINUTES", help="Begin no run that would end later than this."
+    "--budget",
+    type=Finite(0, min_open=True),
+    metavar="MINUTES",
+    help="Time limit: no run starts that would end after it.",
 )
 @click.option("--plan", "only_plans", is_flag=True, help="Print the planned runs and their duration, and run nothing.")
-@click.option("--fresh", is_flag=True, help="Repeat all runs, also stored ones.")
+@click.option("--fresh", is_flag=True, help="Repeat all runs, including stored ones.")
 @overrides_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
@@ -94,11 +97,11 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Measure throughput against latency: WORKLOAD on a backend at rates from low to saturated, and all at once.
+    """Measure throughput against latency: WORKLOAD on a backend at rates from low to saturated, and in Offline.
 
-    Each point is a run like others, with the tag `curve`: `mlbench report curve` draws them. The same command goes on
-    where it was left off. Exit status: 0 when all runs are there and a point counts, 1 otherwise, 2 for wrong usage,
-    before anything is measured.
+    Each point is a normal run with the tag `curve`; `mlbench report curve` draws them. Repeat the command to continue
+    after an interruption. Exit status: 0 when all runs are stored and at least one point is valid, 1 otherwise, 2 for
+    wrong usage, before anything is measured.
     """
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
@@ -152,7 +155,7 @@ def _name(plan: CurvePlan) -> str:
 
 
 def _check_budget(plan: CurvePlan, plugins: Plugins, budget_s: float, *, fresh: bool) -> None:
-    """Raise `UsageError` for a budget in which not one missing run fits."""
+    """Raise `UsageError` for a budget that is too short for even one of the missing runs."""
     from mlbench.errors import UsageError
     from mlbench.reports.units import rough_time
     from mlbench.tuner.curve import left_of
@@ -164,7 +167,7 @@ def _check_budget(plan: CurvePlan, plugins: Plugins, budget_s: float, *, fresh: 
     left = left_of(plan, plugins, fresh=fresh)
     if left.seconds and budget_s < least_s:
         raise UsageError(
-            f"--budget {budget_s / 60:g} is too short: a run takes at least {rough_time(least_s)}, and what is left of "
+            f"--budget {budget_s / 60:g} is too short: a run takes at least {rough_time(least_s)}, and the rest of "
             f"the curve {rough_time(left.seconds)}.",
             hint="Give more, or a shorter --tier.",
         )
@@ -201,7 +204,7 @@ def _print(plan: CurvePlan, outcome: CurveOutcome, *, as_json: bool) -> int:
         echo_line(DISCLAIMER)
     if outcome.missing:
         echo_line(
-            f"The budget is used up with {outcome.missing} of {plan.runs} runs missing; the same command continues.",
+            f"The budget ended with {outcome.missing} of {plan.runs} runs missing; repeat the command to continue.",
             to_stderr=True,
         )
     counts = any(not each.problem and each.rate_per_s is not None for each in points)

@@ -1,4 +1,4 @@
-"""``mlbench demo``: a one-minute tour: this machine, one run, what its result means, and what to type next."""
+"""``mlbench demo``: a one-minute tour of this machine, one run, its result, and the next commands."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ WORKLOAD = "resnet50"
 )
 @results_option
 def command(backend: str | None, results: Path) -> int:
-    """Look at this machine, measure one workload in about half a minute, explain the result, and say what to type next.
+    """Describe this machine, measure one workload for half a minute, explain the result, and suggest commands.
 
-    The run is stored as any other. Exit status: 0 when it is valid and accurate, 1 otherwise.
+    The run is stored like any other. Exit status: 0 when it is valid and accurate, 1 otherwise.
     """
     from mlbench.cli.doctor import INDENT, describe_machine, describe_noise
     from mlbench.discovery import Plugins
@@ -67,7 +67,7 @@ def _explain(record: RunRecord, results: Path, plugins: Plugins) -> None:
     from mlbench.reports.console import DISCLAIMER
     from mlbench.reports.explanation import explain, next_step, sentence
 
-    echo_heading("3. What it says")
+    echo_heading("3. The result")
     echo_wrapped(f"  {sentence(record)}", 2)
     if record.result:
         parts = list(explain(record))
@@ -75,7 +75,7 @@ def _explain(record: RunRecord, results: Path, plugins: Plugins) -> None:
         for part, meaning in parts:
             echo_wrapped(f"    {part:<{width}}  {meaning}", width + 6)
     echo_wrapped(f"  {next_step(record)}", 2)
-    echo_wrapped(f"  Everything recorded about it is in {results / record.run_id}", 4)
+    echo_wrapped(f"  Everything recorded about this run is in {results / record.run_id}", 4)
     echo_heading("4. What to type next")
     place = [] if results == results_folder() else ["--results", str(results)]
     for typed, meaning in _suggestions(record, plugins):
@@ -85,7 +85,7 @@ def _explain(record: RunRecord, results: Path, plugins: Plugins) -> None:
 
 
 def _suggestions(record: RunRecord, plugins: Plugins) -> list[tuple[str, str]]:
-    """Return commands that work here, without the name of the program, and what each gives."""
+    """Return commands that work here, without the name of the program, each with its purpose."""
     others = [
         (probe.precisions[0] == record.precision, probe.rank, name)
         for name, probe in plugins.probes().items()

@@ -1,4 +1,4 @@
-"""``mlbench doctor``: this machine, how noisy it is, and what each backend still needs."""
+"""``mlbench doctor``: describe this machine, its noise, and the missing parts of each backend."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def describe_machine(environment: Environment) -> Iterator[str]:
 
 
 def describe_noise(noise: Noise, load_average: float | None) -> Iterator[str]:
-    """Yield a line on how steady the machine is now."""
+    """Yield a line about the machine's noise."""
     verdict = "quiet" if noise.is_quiet else "noisy: repeat runs before trusting a difference of a few percent"
     if noise.is_busy:
-        verdict = "busy: other processes use the processors, so numbers measured now mean nothing"
+        verdict = "busy: other processes use the processors, so results measured now are not reliable"
     spread = "over 100 %" if noise.is_busy else f"{noise.spread:.1%}"
     yield (
         f"noise       spread {spread}, longest pause {noise.longest_pause_ns / 1e6:.1f} ms, "

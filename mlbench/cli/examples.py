@@ -1,4 +1,4 @@
-"""Examples that ``mlbench COMMAND --help`` ends with; a test parses each of them."""
+"""Examples at the end of ``mlbench COMMAND --help``; a test parses each of them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def add_examples(command: click.Command, name: str) -> None:
-    """Let the help of a command, and of those below it, end with its examples."""
+    """Add examples to the end of the help of a command and its subcommands."""
     lines = "\n".join(f"  {line}" for line in EXAMPLES[name])
     command.epilog = f"\b\nExamples:\n{lines}"
     for below, found in command.commands.items() if isinstance(command, click.Group) else ():

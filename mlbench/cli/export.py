@@ -1,4 +1,4 @@
-"""``mlbench export``: stored runs as one file for other tools."""
+"""``mlbench export``: write stored runs as one file for other tools."""
 
 from __future__ import annotations
 

@@ -31,15 +31,16 @@ INDENT = 4
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="File or folder to take files from, found by checksum, instead of downloading; repeatable.",
+    help="File or folder to copy files from, matched by checksum, instead of downloading; repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...], as_json: bool) -> int:
-    """Bring what the full profile of each WORKLOAD reads into the data folder: verified, unpacked, converted.
+    """Download the files of the full profile of each WORKLOAD into the data folder, verify, unpack and convert them.
 
-    Without WORKLOAD: all that name official files. Run it again to continue; it does only what is missing. The folder
-    is $MLBENCH_DATA, or the user's data folder; `mlbench doctor` prints it. Exit status: 0 when all is there, 1 where a
-    person must bring a file, 2 where one is missing or wrong; all others are fetched then too.
+    Without WORKLOAD: all workloads that have official files. Repeat the command to continue; it fetches only missing
+    files. The folder is $MLBENCH_DATA, or the user's data folder; `mlbench doctor` prints it. Exit status: 0 when all
+    files are there, 1 where you must provide a file by hand, 2 where a file is missing or wrong; all others are still
+    fetched.
     """
     from mlbench.discovery import Plugins as _Plugins
     from mlbench.errors import UsageError
@@ -92,7 +93,7 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
 
 
 def choose_workloads(names: Sequence[str], plugins: Plugins) -> list[Workload]:
-    """Return the workloads of these names; without names, all that have sources.
+    """Return the named workloads; without names, all that have sources.
 
     Raises:
         UsageError: one is unknown, or names no official files.
@@ -103,19 +104,19 @@ def choose_workloads(names: Sequence[str], plugins: Plugins) -> list[Workload]:
         return [each for each in plugins.workloads.values() if each.sources]
     chosen = [plugins.workload(name) for name in dict.fromkeys(names)]
     if without := next((each.name for each in chosen if not each.sources), ""):
-        raise UsageError(f"{without} names no files that could be fetched.", hint="See `mlbench fetch --plan`.")
+        raise UsageError(f"{without} has no files to fetch.", hint="See `mlbench fetch --plan`.")
     return chosen
 
 
 def print_terms(plan: WorkloadPlan) -> None:
-    """Print the licences of what is missing, before the first byte of it."""
+    """Print the licences of the missing files before the download begins."""
     licences = dict.fromkeys(each.licence for each in plan.artifacts if each.licence and not each.is_there)
     if licences:
         echo_line(f"{plan.workload}: licences and terms: {'; '.join(licences)}", to_stderr=True)
 
 
 def print_own_sources(workload: str, data: Path) -> None:
-    """Say where a data folder has its own list of a workload's sources."""
+    """Say which list of sources a data folder has of its own."""
     from mlbench.fetching.own_sources import own_sources
 
     if (path := own_sources(workload, data)).exists():
@@ -123,7 +124,7 @@ def print_own_sources(workload: str, data: Path) -> None:
 
 
 def print_plans(plans: Sequence[WorkloadPlan], data: Path) -> None:
-    """Print what fetching would take."""
+    """Print the downloads, and the disk and memory that they need."""
     for plan in plans:
         echo_heading(f"{plan.workload} ({plan.round})")
         for artifact in plan.artifacts:

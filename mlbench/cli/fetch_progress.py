@@ -1,4 +1,4 @@
-"""How far a fetch is: a line that goes away; without a terminal, a line a minute."""
+"""Progress of a fetch: one line that is redrawn; without a terminal, a line a minute."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ QUIET_PERIOD_S = 60.0
 
 
 class FetchProgress:
-    """Shows which artifact is fetched, and how many bytes have come."""
+    """Shows the current artifact and the bytes received."""
 
     def __init__(self, total_bytes: int, *, quiet_period_s: float = QUIET_PERIOD_S) -> None:
-        """Begin to show; what is fetched in all may be an estimate."""
+        """Start to show progress; the total may be an estimate."""
         console = Console(stderr=True)
         columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         self._bar = Progress(TextColumn("{task.description}"), *columns, console=console, transient=True)
@@ -44,14 +44,14 @@ class FetchProgress:
             self._bar.stop()
 
     def on_step(self, step: str) -> None:
-        """Say what begins."""
+        """Show the name of a step that begins."""
         self._step = step
         self._bar.update(self._task, description=step)
         if not self._has_terminal:
             echo_line(step, to_stderr=True)
 
     def on_bytes(self, count: int) -> None:
-        """Count bytes; called from several threads."""
+        """Count received bytes; several threads call it."""
         with self._counting:
             self._come_bytes += count
             self._bar.advance(self._task, count)

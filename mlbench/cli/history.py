@@ -1,4 +1,4 @@
-"""``mlbench history``: one measurement over many runs, and where its level changed."""
+"""``mlbench history``: follow a metric over many runs, and find changes of its level."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def command(
     results: Path,
     as_json: bool,
 ) -> None:
-    """Follow each number through RUNS (runs, folders, baselines, tags; all of the results folder), oldest first.
+    """Follow each metric through RUNS (runs, folders, baselines, tags; default: the results folder), oldest first.
 
-    Runs of the same request on the same machine, data and model make one history. A step is a change of level that is
-    larger than the margin and statistically significant; what else changed with it is listed.
+    Runs of the same request on the same machine, data and model form one history. A step is a change of level that is
+    larger than the margin and statistically significant; other changes at the same run are listed with it.
     """
     from mlbench.comparison.history import histories_of
     from mlbench.errors import UsageError
@@ -59,7 +59,7 @@ def command(
 
 
 def _hint(results: Path, wanted: dict[str, str]) -> str:
-    """Return which name no run has, and the nearest that one has."""
+    """Return the filter that no run matches, and the most similar name of a run."""
     from mlbench.discovery import nearest
     from mlbench.records.store.index import folders_where
     from mlbench.records.store.reading import read_runs
@@ -73,7 +73,7 @@ def _hint(results: Path, wanted: dict[str, str]) -> str:
 
 
 def _select_records(results: Path, runs: tuple[str, ...], wanted: dict[str, str]) -> list[RunRecord]:
-    """Return the records of the named runs, or of the whole folder, of which only matching ones are read."""
+    """Return the records of the named runs, or the matching ones of the whole folder."""
     from mlbench.records.store.index import folders_where
     from mlbench.records.store.reading import read_runs
     from mlbench.records.store.selection import records_named

@@ -1,4 +1,4 @@
-"""``mlbench import``: results of an official tree as run folders."""
+"""``mlbench import``: store the results of an official tree as run folders."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @click.argument("tree", type=click.Path(path_type=Path))
 @tag_option
 @results_option
-@click.option("--json", "as_json", is_flag=True, help="Print what was imported and what could not be read as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print imported and unreadable results as JSON.")
 def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
     """Store a run for each result in TREE, the folder that holds closed, open or network.
 
-    Each is read from its LoadGen log and judged by the rules of v4.1; a result that was imported before is skipped.
-    Results that cannot be read, or are of another round, are listed with the reason. Exit status: 0, or 1 when
-    something was not read.
+    Each result is read from its LoadGen log and checked against the v4.1 rules; a result that was imported before is
+    skipped. Results that cannot be read, or are of another round, are listed with the reason. Exit status: 0, or 1 when
+    a result was not read.
     """
     from mlbench.discovery import Plugins
     from mlbench.submission.importing import import_tree
@@ -48,7 +48,7 @@ def _tell(imported: Imported, tree: Path) -> None:
             echo_line(f"{record.imported.path if record.imported else ''}: {problem}", to_stderr=True)
     for unread in imported.unread:
         echo_line(f"not read: {unread.path.relative_to(tree)}: {unread.reason}", to_stderr=True)
-    known = f", {imported.known} known already" if imported.known else ""
+    known = f", {imported.known} imported before" if imported.known else ""
     rounds = "".join(f", {count} of them of round {name}" for name, count in sorted(imported.other_rounds.items()))
     echo_line(f"{len(imported.records)} imported{known}, {len(imported.unread)} not read{rounds}", to_stderr=True)
 

@@ -1,4 +1,4 @@
-"""``mlbench list``: what is installed, and why something is unavailable."""
+"""``mlbench list``: list the installed plugins, with the reason why one is unavailable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(as_json: bool) -> None:
-    """List workloads, backends, power meters and scenarios; for unavailable ones the reason and the install command."""
+    """List workloads, backends, power meters and scenarios, with the reason and the fix for unavailable ones."""
     from mlbench.discovery import Plugins, validation  # noqa: F401
 
     spare_search_for_garbage()

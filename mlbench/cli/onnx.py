@@ -1,4 +1,4 @@
-"""``mlbench onnx``: a workload's graphs as ONNX files, for a server or another tool."""
+"""``mlbench onnx``: write a workload's graphs as ONNX files, for a server or another tool."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def command(
     overrides: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Write each graph of WORKLOAD to FOLDER as an ONNX file in fp32, as backends get it that take ONNX.
+    """Write each graph of WORKLOAD to FOLDER as an ONNX file in fp32, the same file that ONNX backends get.
 
-    Any server or tool that runs ONNX loads it, without mlbench. What is before and after the graphs stays with mlbench,
-    which measures such a server by `mlbench run WORKLOAD --backend endpoint --set backend.protocol=kserve`.
+    Any server or tool that runs ONNX loads it without mlbench. The steps before and after the graphs stay in mlbench,
+    which measures such a server with `mlbench run WORKLOAD --backend endpoint --set backend.protocol=kserve`.
     """
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
@@ -77,7 +77,7 @@ def command(
 
 
 def _describe(export: Export, folder: Path, layout: str) -> Iterator[str]:
-    """Yield what was written, and what to do with it."""
+    """Yield lines on the written files and how to use them."""
     from mlbench.graph_export.exported import DOCUMENT, Layout
 
     yield f"{folder}: {export.workload}, profile {export.profile}, weights {export.weights}, fp32"
@@ -91,7 +91,7 @@ def _describe(export: Export, folder: Path, layout: str) -> Iterator[str]:
         named = (("profile", export.profile, "mini"), ("weights", export.weights, "trained"))
         more = "".join(f" --{name} {value}" for name, value, default in named if value != default)
         yield (
-            f"Measure a server of it: mlbench run {export.workload}{more} --backend endpoint --precision fp32 "
+            f"Measure a server with it: mlbench run {export.workload}{more} --backend endpoint --precision fp32 "
             "--set backend.protocol=kserve --set backend.url=http://localhost:8000"
         )
 
@@ -109,7 +109,7 @@ def _describe_graph(graph: ExportedGraph) -> Iterator[str]:
     for name, dim in graph.dims.items():
         yield f"  {name}: {dim.smallest} to {dim.largest}, usually {dim.usual}"
     if graph.state:
-        yield f"  state: NAME.next of a call is NAME of the next, for {', '.join(graph.state)}"
+        yield f"  state: pass NAME.next of each call as NAME of the next call, for {', '.join(graph.state)}"
 
 
 def _format_shape(spec: TensorSpec) -> str:

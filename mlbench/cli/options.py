@@ -37,7 +37,7 @@ def _parse_settings(context: click.Context, parameter: click.Parameter, pairs: t
 
 def _tag(context: click.Context, parameter: click.Parameter, name: str) -> str:
     if not is_tag(name):
-        raise click.BadParameter(f"{name[:LONGEST_TAG]!r} is longer than {LONGEST_TAG} characters, or no plain text.")
+        raise click.BadParameter(f"{name[:LONGEST_TAG]!r} is longer than {LONGEST_TAG} characters, or not plain text.")
     return name
 
 
@@ -53,7 +53,7 @@ class Word(click.types.StringParamType):
 
 
 class ResultsFolder(click.Path):
-    """A folder that exists, or could be created."""
+    """A folder that exists or can be created."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         """Return the path; raises as click's own types do."""
@@ -66,7 +66,7 @@ class ResultsFolder(click.Path):
 
 
 class PrecisionName(click.types.StringParamType):
-    """A name of a precision; which ones there are, each backend says."""
+    """Name of a precision; each backend has its own list."""
 
     name = "name"
 
@@ -80,12 +80,12 @@ class PrecisionName(click.types.StringParamType):
     def shell_complete(
         self, context: click.Context, parameter: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Offer those that the installed backends offer, and the known ones."""
+        """Offer the precisions of the installed backends, and the known ones."""
         return offer_precisions(context, parameter, incomplete)
 
 
 class DeviceCount(click.types.StringParamType):
-    """A number of accelerators, alone or behind a scheduler's name of them: ``8``, ``gpu:h100=8``."""
+    """A number of accelerators, alone or after the scheduler's name for them: ``8``, ``gpu:h100=8``."""
 
     name = "[kind=]n"
 
@@ -99,7 +99,7 @@ class DeviceCount(click.types.StringParamType):
 
 
 class Finite(click.FloatRange):
-    """A number in a range; ``nan`` is in no range."""
+    """A number in a range; ``nan`` is refused."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         """Return the number; raises as click's own types do."""
@@ -114,7 +114,7 @@ profile_option = click.option(
     type=click.Choice([str(profile) for profile in Profile]),
     default=str(Profile.MINI),
     show_default=True,
-    help="mini: a small trained model and dataset, shipped. full: the official ones.",
+    help="mini: small trained models and data, included. full: the official ones.",
 )
 tier_option = click.option(
     "--tier",
@@ -131,12 +131,12 @@ weights_option = click.option(
     help="trained, or random (measures speed only).",
 )
 accuracy_option = click.option(
-    "--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score as well as time."
+    "--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Also measure accuracy, not only speed."
 )
 
 
 def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that name the entry of a submission, as an `EntryDemand` argument ``entry``."""
+    """Give a command the options of a submission's entry, as an `EntryDemand` argument ``entry``."""
 
     @click.option(
         "--variant",
@@ -179,7 +179,7 @@ token_option = click.option(
 
 
 def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that name nodes, as a `NetworkSpec` argument ``network``, None without nodes."""
+    """Give a command the options of nodes, as a `NetworkSpec` argument ``network``, None without nodes."""
 
     @click.option(
         "--network",
@@ -251,7 +251,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             if value is not None and (not scheduler or (is_for_containers and scheduler != "kubernetes")):
                 raise UsageError(f"--{name} is given without --print{' kubernetes' if is_for_containers else ''}.")
             if is_for_containers and not value and scheduler == "kubernetes":
-                raise UsageError(f"--{name} is missing.", hint=f"A job of Kubernetes needs it: --{name} NAME.")
+                raise UsageError(f"--{name} is missing.", hint=f"A Kubernetes job needs it: --{name} NAME.")
         demand = scheduler and JobDemand(
             scheduler=scheduler,
             cpus=own["cpus"],
@@ -271,20 +271,24 @@ parallel_option = click.option(
     default=1,
     show_default=True,
     metavar="LANES",
-    help="Runs to make side by side, each on a device or on cores of its own.",
+    help="Number of runs at the same time, each on its own device or cores.",
 )
 
 
 def output_option(
     metavar: str, text: str, *, is_file: bool = False, **more: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option of the file or folder that a command writes."""
+    """Return the option for the file or folder that a command writes."""
     kind = click.Path(path_type=Path, dir_okay=not is_file)
     return click.option("-o", "--output", "--out", type=kind, metavar=metavar, help=text, **more)
 
 
 quiet_option = click.option(
-    "-q", "--quiet", "is_quiet", is_flag=True, help="Print no progress and no line of each run: the table, and faults."
+    "-q",
+    "--quiet",
+    "is_quiet",
+    is_flag=True,
+    help="Print the table and errors only: no progress, no line for each run.",
 )
 
 power_option = click.option(
@@ -292,7 +296,7 @@ power_option = click.option(
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="Power meter: its name, auto (all that work here) or none.",
+    help="Power meter: a name, auto (all that work here) or none.",
 )
 
 
@@ -312,15 +316,15 @@ overrides_option = _settings_option("Setting, from `mlbench settings`; repeatabl
 
 
 def word_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command what the user says to a stored run that somebody else may have written, as `OwnWord` ``word``."""
+    """Give a command the user's permission for a stored run of someone else, as `OwnWord` ``word``."""
 
     @click.option(
         "--trust",
         "trusts",
         is_flag=True,
-        help="Also take settings from RUN that run code, name a file or a secret, or open an address.",
+        help="Allow settings of RUN that run code, name a file or a secret, or open an address.",
     )
-    @_settings_option("Take this setting from RUN; repeatable.")
+    @_settings_option("Allow this setting of RUN; repeatable.")
     @functools.wraps(function)
     def with_word(trusts: bool, overrides: dict[str, str], **others: Any) -> Any:
         from mlbench.settings.layers import OwnWord
@@ -335,7 +339,7 @@ results_option, results_or_out_option = (
         *names,
         type=ResultsFolder(path_type=Path),
         default=results_folder,
-        help="Folder of run folders.  [default: results]",
+        help="Results folder, which holds the run folders.  [default: results]",
     )
     for names in (["--results"], ["--results", "--out"])
 )
@@ -344,10 +348,13 @@ tag_option = click.option(
     default="",
     metavar="NAME",
     callback=_tag,
-    help="Name the runs as a set, for `mlbench compare` and others.",
+    help="Tag of the runs, as `mlbench compare` and other commands take it.",
 )
 across_option = click.option(
-    "--across", multiple=True, metavar="FACT", help="Compare although this fact differs: hardware, backend, ..."
+    "--across",
+    multiple=True,
+    metavar="FACT",
+    help="Compare even if this fact differs: hardware, backend, ...; repeatable.",
 )
 margin_option = click.option(
     "--margin",
@@ -361,7 +368,7 @@ accuracy_margin_option = click.option(
     type=Finite(0, 1, max_open=True),
     default=0.005,
     show_default=True,
-    help="Ignore scores that are worse by a smaller relative amount than this.",
+    help="Ignore relative losses of a score smaller than this.",
 )
 
 

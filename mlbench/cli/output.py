@@ -1,4 +1,4 @@
-"""What commands print: everything goes through here, so that no control character reaches the terminal."""
+"""Output of all commands: everything goes through here, so that no control character reaches the terminal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import click
 from mlbench.reports.plain_text import json_text, single_line, terminal_text
 
 LEAST_WIDTH = 40
-"""Columns; on a narrower terminal lines wrap anyway."""
+"""Least width in columns; on a narrower terminal lines wrap."""
 
 
 def echo(text: object = "", *, to_stderr: bool = False, newline: bool = True, color: str | None = None) -> None:
-    """Print text, of one or more lines; results go to standard output, progress and faults to standard error."""
+    """Print one or more lines; results go to standard output, progress and errors to standard error."""
     click.secho(terminal_text(str(text)), err=to_stderr, nl=newline, fg=color)
 
 
@@ -58,7 +58,7 @@ def echo_json(text: str) -> None:
 
 
 class _Log(logging.Handler):
-    """Prints each message once, on one line: a command may run into the same problem several times."""
+    """Prints each message once, on one line: a command may meet the same problem several times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,17 +77,17 @@ class _Log(logging.Handler):
 
 @cache
 def spare_search_for_garbage() -> None:
-    """Leave all that exists by now out of the search for garbage, which ends a process; for commands that only look.
+    """Exclude all current objects from garbage collection at the end of the process; for commands that only read.
 
-    It is a tenth of their time. Called once, and before plugins are loaded: some libraries complain at the end about
-    objects of theirs that were not searched for.
+    Collection is a tenth of their time. Call it once, before plugins are loaded: some libraries complain at exit about
+    their objects that were not collected.
     """
     gc.freeze()
 
 
 @contextmanager
 def logging_to_stderr() -> Iterator[None]:
-    """Print what is logged meanwhile, as far as the root logger's level lets it through."""
+    """Print log messages of the block to standard error, at the root logger's level."""
     root, handler, level = logging.getLogger(), _Log(), logging.getLogger().level
     root.addHandler(handler)
     try:

@@ -45,8 +45,8 @@ def command() -> None:
 def new(name: str, into: Path, has_engine: bool, is_workload: bool) -> None:
     """Write a package with the backend NAME, or with --workload the workload NAME.
 
-    It installs, runs, passes its kit, and is ready for your runtime, or for your data and model. A backend compiles
-    graphs; with --engine it has an engine of its own, for language models.
+    It installs, runs and passes its kit, and is ready for your runtime, or for your data and model. A backend compiles
+    graphs; with --engine it has its own engine, for language models.
     """
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
@@ -54,13 +54,13 @@ def new(name: str, into: Path, has_engine: bool, is_workload: bool) -> None:
     from mlbench.scaffold.packages import BACKEND, ENGINE, WORKLOAD
 
     if has_engine and is_workload:
-        raise UsageError("--engine is about backends.", hint="Leave out --engine, or --workload.")
+        raise UsageError("--engine is for backends only.", hint="Leave out --engine, or --workload.")
     plugins = Plugins.discover()
     known = plugins.workloads if is_workload else plugins.backends
     if name in known:
         origin = plugins.origin(name, "workload" if is_workload else "backend")
         kind = "workload" if is_workload else "backend"
-        raise UsageError(f"{origin} brings a {kind} {name!r}.", hint="Choose another name.")
+        raise UsageError(f"{origin} already has a {kind} {name!r}.", hint="Choose another name.")
     folder = write_package(WORKLOAD if is_workload else ENGINE if has_engine else BACKEND, name, into)
     echo_line(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}. Next:")
     echo_line(f"  pip install -e {folder if folder.is_absolute() else f'./{folder}'}")
@@ -88,7 +88,7 @@ def check(backend: str, badge_file: Path | None, kit: KitOptions) -> int:
         write_language_model(backend, kit.write_model)
         return 0
     if kit.only and badge_file:
-        raise UsageError("a badge is about all checks.", hint="Leave out --only, or --badge.")
+        raise UsageError("a badge needs all checks.", hint="Leave out --only, or --badge.")
     plugins = Plugins.discover()
     request = backend_request(backend, kit)
     found = request.subject().backend

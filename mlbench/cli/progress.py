@@ -1,4 +1,4 @@
-"""How far a run is: two lines that go away; without a terminal, a line a minute from its first sign of life."""
+"""Progress of runs: two lines that are redrawn; without a terminal, a line a minute from the first progress message."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from mlbench.reports.progress import RunProgress
 
 QUIET_PERIOD_S = 60.0
 ALONE = 0
-"""Instead of a lane's number, for a run that has the machine for itself."""
+"""Instead of a lane's number, for a run that has the whole machine."""
 _LOOKS_PER_S = 4
-"""Often enough for a clock, and nearly nothing beside what is measured."""
+"""Redraws per second: enough for a clock, and almost no load on the run."""
 
 
 class Progress:
-    """Shows what runs are doing while they do it: one alone, or several side by side, each on a lane.
+    """Shows the progress of one run, or of several at the same time, each on a lane.
 
-    The lines are on the terminal only while a run goes on. Without a terminal they are printed once in a period, from
-    the first sign of life: errors in a request show before it.
+    The lines are on the terminal only during a run. Without a terminal they are printed once per period, from the first
+    progress message on: errors in a request come earlier.
     """
 
     def __init__(self, *, quiet_period_s: float = QUIET_PERIOD_S, is_quiet: bool = False) -> None:
-        """Begin to show runs, none of which is there yet; a quiet one shows none of them."""
+        """Start without runs; a quiet display shows none."""
         console = Console(stderr=True, quiet=is_quiet)
         self._runs: dict[int, RunProgress] = {}
         self._newest: RunProgress | None = None
@@ -69,7 +69,7 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Take the lines away while something is printed, by one thread at a time."""
+        """Remove the lines while something is printed, by one thread at a time."""
         with self._terminal:
             if self._drawn:
                 self._drawn.stop()
@@ -84,14 +84,14 @@ class Progress:
         return drawn
 
     def begin_report(self) -> None:
-        """Print lines from now on, where there is no terminal."""
+        """Start to print lines where there is no terminal."""
         with self._lock:
             if not self._has_terminal and not self._reporter and not self._is_quiet:
                 self._reporter = threading.Thread(target=self._report, name="mlbench-progress", daemon=True)
                 self._reporter.start()
 
     def lines(self, now_s: float) -> list[str]:
-        """Return how far the whole is, and what each run does."""
+        """Return the overall progress, and the stage of each run."""
         with self._lock:
             if not self._runs or not self._newest:
                 return []
@@ -101,7 +101,7 @@ class Progress:
             return [whole, *(f"lane {lane}: {run.stage(now_s)}" for lane, run in sorted(self._runs.items()))]
 
     def _report(self) -> None:
-        """Print lines each period, also while a stage says nothing."""
+        """Print lines each period, also during a stage that reports no progress."""
         while not self._over.wait(self._quiet_period_s):
             with self._lock:
                 alone = self._runs.get(ALONE)
@@ -111,7 +111,7 @@ class Progress:
 
 
 class FollowedRun:
-    """A run that is shown."""
+    """A run on the display."""
 
     def __init__(self, run: RunProgress, shown: Progress) -> None:
         self._run, self._shown = run, shown
@@ -123,7 +123,7 @@ class FollowedRun:
 
 
 class _Lines:
-    """The lines as rich draws them: cut before the terminal's edge, where the ``^C`` that it adds has its place."""
+    """The lines as rich draws them, cut before the terminal's edge to leave room for ``^C``."""
 
     def __init__(self, runs: Progress) -> None:
         self._runs = runs

@@ -1,4 +1,4 @@
-"""``mlbench published``: the results published for v4.1, and where a run ranks among them."""
+"""``mlbench published``: list the results published for v4.1, and rank a run among them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
     shell_complete=offer_runs,
     help="Rank a run among the closed results of its benchmark and accuracy.",
 )
-@click.option("--variant", metavar="99|99.9", help="With --place: the accuracy variant to rank it in.")
-@click.option("--claims", is_flag=True, help="Print claims of press releases and blogs about the round, checked.")
+@click.option("--variant", metavar="99|99.9", help="With --place: accuracy variant to rank RUN in.")
+@click.option("--claims", is_flag=True, help="Print claims of press releases and blogs about the round, each checked.")
 @click.option("--nvidia", is_flag=True, help="Print NVIDIA's tables for the round, each row with its official result.")
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -51,7 +51,7 @@ def command(
     from mlbench.reports.published import PUBLISHED_WIDTH, build_published_table, place_lines, rows_table
 
     if variant and not place:
-        raise UsageError("--variant belongs to --place.", hint="`mlbench query` selects by accuracy_variant.")
+        raise UsageError("--variant belongs to --place.", hint="`mlbench query` can filter by accuracy_variant.")
     if claims or nvidia:
         rows = table(CLAIMS if claims else NVIDIA_TABLES)
         if as_json:

@@ -1,4 +1,4 @@
-"""``mlbench query``: SQL over stored runs and published results."""
+"""``mlbench query``: run SQL over stored runs and published results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mlbench.cli.output import echo, echo_json
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 def command(sql: str, results: Path, as_json: bool, as_csv: bool) -> None:
-    """Answer SQL, in DuckDB's dialect.
+    """Run SQL, in DuckDB's dialect, and print the rows.
 
-    Tables: runs, accuracy and latency of the results folder; published, nvidia_tables and claims of MLPerf v4.1, which
-    need no run.
+    Tables: runs, accuracy and latency come from the results folder; published, nvidia_tables and claims are MLPerf v4.1
+        and need no run.
     """
     from mlbench.records.store.query import ask
     from mlbench.reports.answer import answer_csv, answer_json, answer_table

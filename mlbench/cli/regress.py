@@ -1,4 +1,4 @@
-"""``mlbench regress``: whether anything got worse since the baseline, for CI."""
+"""``mlbench regress``: fail a CI job when runs are worse than the baseline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mlbench.settings.layers import OwnWord
 
 SUSPECTED = 3
-"""Exit status: slower, but so much else changed too that the machine may be the cause."""
+"""Exit status for runs that are slower on a machine that changed too much to tell the cause."""
 
 
 @click.command("regress")
@@ -39,20 +39,20 @@ SUSPECTED = 3
 @click.option(
     "--again",
     metavar="RUNS",
-    help="Runs of the baseline's product, interleaved with NEW; speeds are compared with these.",
+    help="Runs of the baseline's product that were interleaved with NEW: speeds are compared with them.",
 )
 @click.option(
     "--confirm",
     "other",
     metavar="COMMAND",
-    help="The mlbench command installed with the baseline's product, such as old/bin/mlbench: what looks slower "
-    "or has no verdict is measured again by both, interleaved, and that result counts.",
+    help="The mlbench command installed with the baseline's product (old/bin/mlbench). A result that looks slower "
+    "or has no verdict is measured again by both, interleaved, and the new result counts.",
 )
 @click.option("--pairs", type=click.IntRange(3), default=10, show_default=True, help="Runs of each side for --confirm.")
 @across_option
 @margin_option
 @accuracy_margin_option
-@click.option("--strict", is_flag=True, help="Exit 1 also when something could not be judged.")
+@click.option("--strict", is_flag=True, help="Exit 1 also when a result could not be judged.")
 @results_option
 @word_options
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML to this file.")
@@ -77,13 +77,13 @@ def command(
     """Compare the newest session of NEW with a baseline.
 
     NEW is a run, a folder or a tag, without the baseline's own runs; if omitted, all runs made since the baseline. Only
-    the newest session is judged; earlier ones show how much sessions differ.
+    the newest session is judged; earlier ones show the spread between sessions.
 
-    Exit status: 0 when nothing got worse, 1 when something is slower, less accurate, missing or has no valid run, when
-    nothing could be judged (not even half of the speed gone), or when the two cannot be compared. With --strict also
-    when anything could not be judged: an inconclusive number, accuracy that was not measured, runs that failed or are
-    INVALID. Otherwise 3 when something is only suspected: slower than on other days, but so much else changed too that
-    the machine may be the cause.
+    Exit status: 0 when nothing got worse; 1 when a result is slower, less accurate, missing or has no valid run, when
+    nothing could be judged (even a loss of half the speed would not show), or when the two cannot be compared; with
+    --strict also when any result could not be judged: an inconclusive number, accuracy that was not measured, runs that
+    failed or are INVALID. 3 when a result is only suspected: it is slower than on other days, but the machine changed
+    too and may be the cause.
     """
     from mlbench.comparison.sessions import newest_session
     from mlbench.comparison.with_history import compare_with_history
@@ -121,7 +121,7 @@ def command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measuring:
-    """How to measure again."""
+    """How `_confirm` repeats runs."""
 
     command: Command
     pairs: int
@@ -130,7 +130,7 @@ class _Measuring:
     word: OwnWord
 
     def requests(self, base: RunRecord, new: RunRecord) -> tuple[RunRequest, RunRequest]:
-        """Return what measures both runs again."""
+        """Return the requests that repeat both runs."""
         from mlbench.discovery import Plugins
         from mlbench.running.turns import request_by_word, tags_of_turns
 
@@ -145,7 +145,7 @@ class _Measuring:
 def _confirm(
     comparison: Comparison, how: _Measuring, *, base: Sequence[RunRecord], new: Sequence[RunRecord]
 ) -> Comparison:
-    """Measure again, interleaved, what looks slower or has no verdict, and return the comparison with these speeds."""
+    """Repeat runs that look slower or have no verdict, interleaved, and return the comparison with the new speeds."""
     from mlbench.comparison.comparability import key_of, knowing
     from mlbench.comparison.compare import compare
     from mlbench.comparison.confirmation import cells_to_confirm, confirm
@@ -175,14 +175,14 @@ def _confirm(
 
 
 def _announce(cells: Sequence[Cell], how: _Measuring, sides: Sequence[tuple[RunRequest, RunRequest]]) -> None:
-    """Say what is measured again, why, and how long all of it takes."""
+    """Print the runs that are repeated, the reason, and their duration."""
     from mlbench.planning.expected_times import KnownTimes, newest_runs
     from mlbench.reports.preflight import spell_time
     from mlbench.reports.units import plural
     from mlbench.running.turns import stored_pairs
 
     if not cells:
-        echo_line("--confirm: nothing to measure again: each speed has a verdict, and none is slower.", to_stderr=True)
+        echo_line("--confirm: no run to repeat: each speed has a verdict, and none is slower.", to_stderr=True)
         return
     for cell in cells:
         verdicts = ", ".join(f"{each.measure} {each.verdict}" for each in cell.speeds if each.is_open)
@@ -206,10 +206,10 @@ def _measure_cell(cell: Cell, sides: tuple[RunRequest, RunRequest], how: _Measur
 
 @contextmanager
 def _left_as_it_was(cell: Cell) -> Iterator[None]:
-    """Say that a cell cannot be measured again, and go on.
+    """Print an error of the block and continue: the cell keeps its old result.
 
     Raises:
-        MlbenchError: so did the block, and a loss is to be confirmed.
+        MlbenchError: the block raised it, and the cell shows a loss.
     """
     from mlbench.comparison.confirmation import has_loss
     from mlbench.errors import MlbenchError
@@ -219,7 +219,7 @@ def _left_as_it_was(cell: Cell) -> Iterator[None]:
     except MlbenchError as error:
         if has_loss(cell):
             raise
-        echo_line(f"{cell.name}: could not be measured again, and stays as it was: {error}", to_stderr=True)
+        echo_line(f"{cell.name}: could not be measured again, so the old result stays: {error}", to_stderr=True)
 
 
 def _measure(base: RunRequest, new: RunRequest, how: _Measuring) -> Sides:
@@ -248,7 +248,7 @@ def _measure(base: RunRequest, new: RunRequest, how: _Measuring) -> Sides:
     def run_here(request: RunRequest) -> RunRecord:
         if records := run_and_print([replace(resolved, repeat=request.repeat, tag=request.tag)], plugins):
             return records[0]
-        raise StorageError("an interleaved run cannot be stored, so nothing can be compared.", hint="Make room.")
+        raise StorageError("an interleaved run cannot be stored, so nothing can be compared.", hint="Free disk space.")
 
     return measure_in_turns(
         Maker(request=base, run=run_other),
@@ -272,7 +272,7 @@ def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecor
 
 
 def _refuse_the_baselines_own(records: Sequence[RunRecord], baseline: Baseline) -> None:
-    """Raise `UsageError` where no run is new: a comparison of runs with themselves finds nothing, whatever changed."""
+    """Raise `UsageError` where no run is new: comparing runs with themselves finds nothing."""
     from mlbench.errors import UsageError
 
     if {record.run_id for record in records} <= {record.run_id for record in baseline.records}:

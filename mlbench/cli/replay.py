@@ -1,4 +1,4 @@
-"""``mlbench replay``: a stored run once more, and the two compared."""
+"""``mlbench replay``: repeat a stored run, and compare the two."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 @word_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
 def command(run: str, results: Path, word: OwnWord, as_json: bool) -> int:
-    """Repeat RUN as its record says, and compare the new run with it.
+    """Repeat RUN with the settings in its record, and compare the new run with it.
 
-    All settings are those of the record, with the batch, the number of instances and the rate that the run chose by
-    measuring. Those that run code, name a file or a secret, or open an address are not taken on the record's word:
-    see --trust. In what this machine and its versions differ is said first. The comparison is that of `mlbench
-    compare`, across what differs in the machine. Exit status: 0, or 1 when the new run failed or the two cannot be
-    compared, 2 when RUN cannot be repeated here.
+    The batch, the number of instances and the rate are those that the run chose by measuring. Settings that run code,
+    name a file or a secret, or open an address need your permission: see --trust. Differences in the machine and in
+    versions are printed first; the comparison is that of `mlbench compare`, across these differences. Exit status: 0,
+    or 1 when the new run failed or the two cannot be compared, 2 when RUN cannot be repeated here.
     """
     from mlbench.cli.run_maker import run_and_print
     from mlbench.comparison.scores import ACCURACY_MARGIN

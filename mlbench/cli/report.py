@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 @click.command("report")
 @click.argument("runs", nargs=-1, metavar="[RUNS]...", shell_complete=offer_runs)
-@output_option("FILE", "Write to this file; FILE.svg and FILE.png are the first picture alone.", is_file=True)
-@click.option("--compare", "sides", nargs=2, metavar="BASE NEW", help="Compare NEW with BASE, as `mlbench compare`.")
+@output_option("FILE", "File to write; FILE.svg and FILE.png hold the first picture only.", is_file=True)
+@click.option(
+    "--compare", "sides", nargs=2, metavar="BASE NEW", help="Compare NEW with BASE, as `mlbench compare` does."
+)
 @click.option("--markdown", is_flag=True, help="Write a Markdown summary; printed if no file is named.")
 @click.option(
     "--cost",
@@ -46,7 +48,7 @@ def command(
     margin: float,
     results: Path,
 ) -> None:
-    """Report on RUNS: each a run, a folder of runs, a baseline or a tag; by default all of the results folder.
+    """Write a report on RUNS: each a run, a folder of runs, a baseline or a tag; default: the results folder.
 
     The file needs no network and no other file. With --compare, filters apply to each side.
     Combinations with three or more runs get a trend chart.
@@ -95,7 +97,7 @@ def _picture(summary: Summary, suffix: str) -> bytes:
 
     check_installed("a picture")
     if not (figure := overview_figure(summary)):
-        raise UsageError("no run counts: there is nothing to draw.", hint="`mlbench table` says why.")
+        raise UsageError("no run is valid, so there is nothing to draw.", hint="`mlbench table` says why.")
     import vl_convert
 
     svg = stand_alone(figure.svg)
@@ -105,7 +107,7 @@ def _picture(summary: Summary, suffix: str) -> bytes:
 def _select_sides(
     results: Path, runs: tuple[str, ...], sides: tuple[str, str] | None, wanted: Filter
 ) -> dict[str, list[RunRecord]]:
-    """Return the filtered records of each side of a comparison, or of all that was named, under one empty name."""
+    """Return the filtered records of each side of a comparison by name, or those of RUNS under an empty name."""
     from mlbench.records.store.selection import select_records
 
     if sides:
@@ -116,7 +118,7 @@ def _select_sides(
 
 
 def _title(runs: tuple[str, ...], sides: tuple[str, str] | None, wanted: Filter, summary: Summary) -> str:
-    """Return what was requested: folder names without their path, and the filter; for a single run its description."""
+    """Return a title: folder names without their path, and the filter; for a single run its description."""
     if len(summary.runs) == 1 and not sides:
         (run,) = summary.runs
         return f"{run.workload} on {run.backend}, {run.scenario}"

@@ -1,4 +1,4 @@
-"""``mlbench roofline``: this machine's peak compute and bandwidth."""
+"""``mlbench roofline``: measure this machine's peak compute and bandwidth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.option("--again", is_flag=True, help="Measure again, even if the peaks are known.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(again: bool, as_json: bool) -> None:
-    """Measure the peak speed of matrix products and memory on this machine, for half a minute, and keep the result.
+    """Measure the peak speed of matrix products and memory on this machine, in half a minute, and store the result.
 
     Later runs report their percentage of it.
     """

@@ -1,4 +1,4 @@
-"""``mlbench run``: measure, store, print."""
+"""``mlbench run``: make runs, store and print them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OF_A_SUITE = (
     *("suite", "fresh", "overrides", "results", "parallel", "as_json", "is_quiet"),
     *("scheduler", "cpus", "memory", "devices", "image", "claim"),
 )
-"""Options allowed with ``--suite``; the file has the rest."""
+"""Options allowed with ``--suite``; the file sets the rest."""
 
 
 @click.command("run")
@@ -123,8 +123,8 @@ def command(
 ) -> int:
     """Measure each WORKLOAD on each backend in each scenario; every combination is a run.
 
-    Without a workload all of them run, without a backend the best one that is available, without a scenario all
-    that the rules define. Exit status: 0 when every run is valid and accurate, 1 otherwise, 2 for wrong usage.
+    Without a workload all of them run, without a backend the best available one, without a scenario all that the rules
+    define. Exit status: 0 when every run is valid and accurate, 1 otherwise, 2 for wrong usage.
     """
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
@@ -136,7 +136,7 @@ def command(
     if suite:
         _refuse_besides_a_suite(context)
     if job and as_json:
-        raise UsageError("--json is given together with --print.", hint="A job is printed, and no record.")
+        raise UsageError("--json is given together with --print.", hint="--print prints a job and no records.")
     printed = _Printed(results=results, as_json=as_json, is_quiet=is_quiet)
     how: dict[str, Any] = {"results": results, "overrides": overrides, "fresh": fresh, "parallel": parallel}
     if job:
@@ -172,7 +172,7 @@ def command(
 
 
 def _ask_nodes(network: NetworkSpec, entry: EntryDemand, plugins: Plugins) -> tuple[NetworkDemand, EntryDemand]:
-    """Return nodes that can answer a run, and what it is made for.
+    """Return nodes that can answer a run, and the entry that it is made for.
 
     Raises:
         UsageError: a node does not answer, or they differ.
@@ -193,7 +193,7 @@ def _refuse_besides_a_suite(context: click.Context) -> None:
         if name not in _OF_A_SUITE and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
     if given:
-        raise UsageError(f"{given[0]} is given together with --suite.", hint="The suite file says what runs.")
+        raise UsageError(f"{given[0]} is given together with --suite.", hint="The suite file sets it.")
 
 
 def _print_job(demand: JobDemand, suite: Path | None, plugins: Plugins, **how: Any) -> int:
@@ -218,7 +218,7 @@ class _Printed:
     as_json: bool
     is_quiet: bool
     has_chosen_backend: bool = False
-    """The user named none."""
+    """Whether mlbench chose the backend, as the user named none."""
 
 
 def _make_and_print(plan: RunPlan, plugins: Plugins, printed: _Printed) -> int:
@@ -263,7 +263,7 @@ def _print(records: Sequence[RunRecord], results: Path) -> None:
 
 
 def _print_backends(records: Sequence[RunRecord], results: Path) -> None:
-    """Say how backends stand to each other, where several ran the same."""
+    """Print how fast backends are relative to each other, where several ran the same workload."""
     from mlbench.comparison.backends import compare_backends
     from mlbench.records.store.selection import runs_like
     from mlbench.reports.sides import backend_lines
@@ -275,7 +275,7 @@ def _print_backends(records: Sequence[RunRecord], results: Path) -> None:
 
 
 def _print_faster_backends(records: Sequence[RunRecord], results: Path) -> None:
-    """Say where an earlier run on another backend was faster than the one that was chosen because none was named."""
+    """Print earlier runs on other backends that were faster than the default backend now."""
     from mlbench.comparison.backends import faster_backends
     from mlbench.records.store.index import folders_where
     from mlbench.records.store.reading import read_runs

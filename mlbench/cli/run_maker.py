@@ -1,4 +1,4 @@
-"""Makes runs, and shows how far they are: those of a plan, and those of a search."""
+"""Makes the runs of a plan or of a search, and shows their progress."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from mlbench.running.lane_log import LanePlace
 
 _SHOWS_ERRORS = ("load", "compile")
-"""A run's first stages: whatever is wrong with the request is found there, and no run is made then."""
+"""A run's first stages: they find mistakes in the request, before a run is made."""
 
-_FIRST_EXPORT = "the first run exports the model's graphs, half a minute or so; later runs take them from the cache."
+_FIRST_EXPORT = "the first run exports the model's graphs, which takes about half a minute; later runs use the cache."
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressingMaker:
-    """Makes runs one after another, each with a line of progress that goes away."""
+    """Makes runs one after another, each with a progress line."""
 
     plugins: Plugins
 
@@ -62,11 +62,11 @@ def run_and_print(
     is_quiet: bool = False,
     on_made: Callable[[int, RunRecord], None] = lambda number, record: None,
 ) -> list[RunRecord]:
-    """Make runs one after another, or on lanes side by side, each with a line of its own; return those that are stored.
+    """Make runs one after another, or in parallel on lanes, print a line for each, and return those that are stored.
 
-    Before the first of several warms up, a line says what they will take, and how many were done before; an error in
-    the request, which is found earlier, comes alone. ``on_made`` is given each run with its number, from 1. Quietly,
-    only the faults of runs are printed.
+    Before the first of several runs warms up, a line says how long they take and how many were done before; an error in
+    the request is found earlier and printed alone. ``on_made`` gets each run with its number, from 1. If quiet, only
+    errors of runs are printed.
     """
     from mlbench.cli.progress import Progress
     from mlbench.planning.expected_times import KnownTimes, cost_of, newest_runs
@@ -100,7 +100,7 @@ def run_and_print(
 
 @dataclass(slots=True, kw_only=True)
 class _Runs:
-    """Runs that are made one after another, or on lanes; what one took is known to those after it."""
+    """Runs that are made one after another, or on lanes; the duration of each improves the estimate for the rest."""
 
     requests: Sequence[ResolvedRequest]
     plugins: Plugins
@@ -111,9 +111,9 @@ class _Runs:
     on_made: Callable[[int, RunRecord], None]
     is_quiet: bool
     announcement: str
-    """A line about all the runs, until it is printed."""
+    """The line about all runs; empty once printed."""
     exporting: set[str] = field(default_factory=set)
-    """The workloads of which it was said that their graphs are exported."""
+    """Workloads whose export of graphs was announced."""
     began_s: float = field(default_factory=time.monotonic)
 
     def announce(self) -> None:
@@ -124,13 +124,13 @@ class _Runs:
                 self.announcement = ""
 
     def wait_for(self, count: int) -> None:
-        """Say that runs are being made elsewhere."""
+        """Print that another process is making some of the runs."""
         self.announce()
         with self.shown.paused():
             echo_line(f"{count} runs are being made by another process: waiting for them.", to_stderr=True)
 
     def make(self, request: ResolvedRequest, number: int, place: LanePlace | None = None) -> RunRecord | None:
-        """Make a run, and print a line about it; None where it is not stored, which is printed too.
+        """Make a run, and print a line about it; None, with an error printed, where it is not stored.
 
         Raises:
             MlbenchError: it cannot be carried out.
@@ -155,7 +155,7 @@ class _Runs:
             self.announce()
             with self.shown.paused():
                 echo_line(one_line(error.record), to_stderr=True)
-                echo_line(f"Error: {error} This is the record:", to_stderr=True)
+                echo_line(f"Error: {error} The record follows:", to_stderr=True)
                 echo_line(error.record.model_dump_json(), to_stderr=True)
             return None
         self.announce()
@@ -169,7 +169,7 @@ class _Runs:
         return record
 
     def _on_progress(self, progress: FollowedRun, workload: str, message: Mapping[str, Any]) -> None:
-        """Show a run's progress; the first run that has no error shows what all will take."""
+        """Show a run's progress; the first one without an error prints the expected time of all."""
         from mlbench.records.run_record import EXPORT
 
         if message["stage"] not in _SHOWS_ERRORS and self.announcement:
@@ -203,7 +203,7 @@ def how_to_go_on(plan: RunPlan, made: Collection[int]) -> str:
     left = [request for number, request in enumerate(plan.requests, 1) if number not in made]
     stored = f"{plan.asked - len(left)} of {plan.asked} runs are stored"
     if not made or not left or plan.shared:
-        return f"{stored}; the same command makes the others."
+        return f"{stored}; repeat the command to make the others."
     values = {
         name: [list(dict.fromkeys(str(getattr(each, name)) for each in some)) for some in (left, plan.requests)]
         for name in ("workload", "backend", "scenario", "precision", "repeat")

@@ -1,4 +1,4 @@
-"""What ``mlbench --help`` lists: mlbench's own commands in groups, each with a line, none of them imported."""
+"""The list in ``mlbench --help``: mlbench's own commands in groups, each with a line, without importing them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Measure": {
-        "demo": "Take a one-minute tour: one run, its result explained, what to type next.",
+        "demo": "Take a one-minute tour: one run, its result explained, next commands.",
         "run": "Measure workloads on backends, and store run folders.",
         "serve": "Run a node of the network division, for `mlbench run --network`.",
         "tune": "Find the highest sustained Server rate, and confirm it with full runs.",
@@ -33,13 +33,13 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "published": "Print published v4.1 results; --place RUN: where a run ranks.",
     },
     "Data": {
-        "fetch": "Download and verify official models and data; --plan: what it takes.",
+        "fetch": "Download and verify official models and data; --plan: sizes only.",
         "query": "Run SQL over stored runs and published results.",
         "export": "Write stored runs as one Parquet or CSV file.",
         "onnx": "Write a workload's graphs as ONNX files, for a server or a tool.",
         "import": "Store the results of an official submission tree as runs.",
         "audit": "Run the compliance tests on a run: TEST01, 04, 05 and 06.",
-        "system": "Describe this machine for a submission, and list what you must add.",
+        "system": "Describe this machine for a submission, and list missing fields.",
         "submit": "Plan, build and check an MLPerf submission.",
     },
     "Extend": {

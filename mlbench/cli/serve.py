@@ -1,4 +1,4 @@
-"""``mlbench serve``: a node of the network division."""
+"""``mlbench serve``: run a node of the network division."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _NAME_CHARACTERS = 8
     default=65536,
     show_default=True,
     metavar="N",
-    help="Refuse a client that sends more samples than this before they are answered.",
+    help="Most unanswered samples; a client that sends more is refused.",
 )
 @overrides_option
 @click.option(
@@ -88,12 +88,12 @@ def command(
     overrides: dict[str, str],
     trusts: bool,
 ) -> None:
-    """Answer the samples of runs of WORKLOAD that name this node with --network, one run after another.
+    """Answer samples of WORKLOAD for clients that name this node with --network, one run after another.
 
-    Each run has an engine and a process of its own. Precision, scenario and settings are the client's; what is set here
-    replaces them, and settings of the workload are always this machine's. A client that sets what runs code, names a
-    file or a secret, or opens an address to anything but what would be in force here is refused: see --trust. The token
-    file is written if there is none: copy it to the client.
+    Each run has its own engine and process. The client sets precision, scenario and settings; options given here
+    override them, and settings of the workload are always this machine's. A client may change a setting that runs code,
+    names a file or a secret, or opens an address only with --trust. The token file is written if there is none: copy it
+    to the client.
     """
     from mlbench.cluster.addresses import Address, make_token, read_token
     from mlbench.cluster.node import Listening, serve_node
@@ -106,7 +106,7 @@ def command(
     chosen = plugins.backend(backend).name if backend else plugins.best_backend().name
     served = {"workload": plugins.workload(workload).name, "backend": chosen, "profile": profile, "weights": weights}
     if key and not certificate:
-        raise UsageError("--key is given without --certificate.", hint="Name the certificate that it belongs to.")
+        raise UsageError("--key is given without --certificate.", hint="Name its certificate with --certificate.")
     plain = _settings_of(served, overrides, plugins).plain()
     own = {key: plain[key] for key in overrides}
     facts = _facts_of(served, name or _made_name(address), own, plugins)
@@ -154,12 +154,12 @@ def _settings_of(served: dict[str, str], overrides: dict[str, str], plugins: Plu
     settings = resolve(request, plugins).settings
     if devices := settings.plain()["execution.devices"]:
         raise UsageError(
-            f"execution.devices is {devices}, for instances, and a node has one engine.",
+            f"execution.devices is {devices}, which is for instances, but a node has one engine.",
             hint="Set CUDA_VISIBLE_DEVICES where the node is started.",
         )
     if "execution.instances" in overrides:
         raise UsageError(
-            f"execution.instances is {overrides['execution.instances']}, and a node has one engine.",
+            f"execution.instances is {overrides['execution.instances']}, but a node has one engine.",
             hint="Start a node for each device, each with its own port and name.",
         )
     return settings
@@ -189,6 +189,6 @@ def _facts_of(served: dict[str, str], name: str, own: dict[str, Any], plugins: P
 
 
 def _made_name(address: Address) -> str:
-    """Return a name that is the same each time for a fixed port, and tells no host's."""
+    """Return a name that is stable for a fixed port and does not reveal the host's name."""
     port = str(address.port or os.getpid())
     return f"node-{hashlib.sha256(f'{socket.gethostname()} {port}'.encode()).hexdigest()[:_NAME_CHARACTERS]}"

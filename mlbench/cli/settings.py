@@ -1,4 +1,4 @@
-"""``mlbench settings``: what can be set, what it does, and the value that a run would use."""
+"""``mlbench settings``: list settings, their meaning, and the value that a run would use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INDENT = 4
 @tier_option
 @overrides_option
 @click.option("--explain", metavar="KEY", shell_complete=offer_settings, help="Print everything about one setting.")
-@click.option("--markdown", is_flag=True, help="Without WORKLOAD and BACKEND: print a page of all settings.")
+@click.option("--markdown", is_flag=True, help="Print a Markdown page of all settings; without WORKLOAD and BACKEND.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(
     workload: str | None,
@@ -49,10 +49,10 @@ def command(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Print each setting of WORKLOAD on BACKEND: its value, the layer it came from, what it does, what it takes.
+    """Print each setting of WORKLOAD on BACKEND: its value, the layer it came from, its meaning and allowed values.
 
-    A later layer overrides an earlier one; docs/running.md lists them. Without WORKLOAD and BACKEND, every setting of
-    everything that is installed, with its default.
+    A later layer overrides an earlier one; docs/running.md lists them. Without WORKLOAD and BACKEND: all settings of
+    all installed plugins, with their defaults.
     """
     from mlbench.contracts.workload import Profile
     from mlbench.discovery import Plugins
@@ -92,7 +92,7 @@ def command(
 
 
 def _choose(groups: Sequence[SettingGroup], key: str) -> Iterator[SettingGroup]:
-    """Yield each group that has a setting of this name, with that one alone."""
+    """Yield each group that has a setting of this name, reduced to it."""
     from mlbench.discovery import nearest
 
     known = dict.fromkeys(setting.key for group in groups for setting in group.settings)
@@ -110,7 +110,7 @@ def _print_page(groups: Sequence[SettingGroup]) -> None:
 
 
 def _json_of(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> Any:
-    """Return what is known of each setting of a run, by key; without a run, the groups."""
+    """Return the facts about each setting of a run by key; without a run, by group."""
     from mlbench.settings.layers import Settings
 
     if not settings:
@@ -148,7 +148,7 @@ def _explain(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) ->
                 ("does", plain_words(each.text)),
                 ("takes", each.values),
                 ("default", each.default),
-                *([("guarded", f"it {each.does}: no record or client sets it without --trust")] if each.does else []),
+                *([("guarded", f"it {each.does}: records and clients need --trust to set it")] if each.does else []),
                 *_layers(settings.get(each.key)),
                 ("read by", f"{group.reader} ({group.source})"),
                 ("set it", f"--set {each.key}=VALUE, a suite file, or {_system_file()}"),
@@ -158,7 +158,7 @@ def _explain(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) ->
 
 
 def _layers(setting: Setting | None) -> Iterator[tuple[str, str]]:
-    """Yield the value of a run with its layer, then those that it replaced."""
+    """Yield the value in force with its layer, then the values that it replaced."""
     from mlbench.settings.descriptions import format_value
 
     name = "now"

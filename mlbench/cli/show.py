@@ -1,4 +1,4 @@
-"""``mlbench show``: one run, with every rule it was checked against."""
+"""``mlbench show``: print a run, with every rule that was checked."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from mlbench.records.store.selection import Filter
 
 _HANGING = 2
-"""How much further in a line goes on."""
+"""Indent of a continued line."""
 _NAMED = re.compile(r" +\S+(?: \S+)* {2,}(?=\S)")
-"""A name, and the blanks between it and its value."""
+"""A name and the spaces before its value."""
 
 
 @click.command("show")
 @click.argument("runs", nargs=-1, metavar="RUN...", shell_complete=offer_runs)
 @filter_options
 @results_option
-@click.option("--json", "as_json", is_flag=True, help="Print the record as it is stored.")
+@click.option("--json", "as_json", is_flag=True, help="Print the stored record.")
 def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool) -> None:
-    """Show each RUN: a run by its folder, its id, or either end of one; a folder of runs, a baseline or a tag.
+    """Show each RUN: a run by its folder, its id, or the start or end of its id; a folder of runs, a baseline or a tag.
 
     With --json one run is an object, several are an array.
     """
@@ -53,11 +53,11 @@ def _newest(results: Path) -> str:
     from mlbench.records.store.run_names import names_in
 
     if not (names := names_in(results)):
-        return f"There is none in {results} yet."
+        return f"{results} has no runs yet."
     return f"The newest is `mlbench show {max(names).rpartition('-')[2]}`; `mlbench table` lists all."
 
 
 def _indent_of(line: str) -> int:
-    """Return where a line goes on: below what a name is followed by, or a little further in."""
+    """Return the indent of a continued line: below the value after a name, or a little further in."""
     named = _NAMED.match(line)
     return named.end() if named else len(line) - len(line.lstrip()) + _HANGING

@@ -1,4 +1,4 @@
-"""``mlbench site``: all stored runs as a folder of pages."""
+"""``mlbench site``: write all stored runs as a folder of pages."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mlbench.cli.output import echo_line
 @margin_option
 @results_option
 def command(folder: Path, title: str, margin: float, results: Path) -> None:
-    """Write a site on all stored runs to DIR: open DIR/index.html, or publish the folder as it is.
+    """Write a site about all stored runs to DIR: open DIR/index.html, or publish the folder as it is.
 
-    It has a page per workload (newest results, backends compared, each number over time with its changes of level) and
-    one per newest run. DIR is new, empty, or an older site, which is replaced as a whole.
+    It has a page per workload (newest results, comparison of backends, each metric over time with its changes of level)
+    and a page for each newest run. DIR must be new, empty, or an older site, which is replaced.
     """
     from mlbench.records.store.stored_runs import open_stored_runs
     from mlbench.records.store.whole_folder import check_place, write_site

@@ -1,4 +1,4 @@
-"""The process's own streams, which may be closed or lead to a full disk, and its end."""
+"""Standard streams of the process, which may be closed or write to a full disk, and the end of the process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, NoReturn
 from mlbench.cli.output import echo_line
 
 UNWRITABLE = 74
-"""Exit status where standard output cannot be written: EX_IOERR of sysexits.h."""
+"""Exit status if standard output cannot be written: EX_IOERR of sysexits.h."""
 
 _STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}
 
 
 class _Output(io.FileIO):
-    """Standard output; it keeps why it could not be written, also where the error is caught on its way."""
+    """Standard output; it keeps the reason of a failed write, even if the error is caught elsewhere."""
 
     failure = ""
 
@@ -33,7 +33,7 @@ class _Output(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """Let streams that the process was started without lead nowhere, so that no file gets their numbers."""
+    """Open missing standard streams on /dev/null, so that no file gets their descriptors."""
     while (number := os.open(os.devnull, os.O_RDWR)) < len(_STREAMS):
         pass
     os.close(number)
@@ -45,7 +45,7 @@ def prepare_streams() -> None:
 
 
 def is_output_lost() -> bool:
-    """Return whether standard output could not be written, and say why; it leads nowhere from then on."""
+    """Return whether a write to standard output failed, and print the reason; later writes are dropped."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if not isinstance(raw, _Output):
         return False
@@ -66,13 +66,13 @@ def complain(text: str) -> None:
 
 
 def end_process(status: int) -> NoReturn:
-    """End the process; a thread that a plugin left running is named, and not waited for."""
+    """End the process without waiting for threads of plugins; print which ones still run."""
     guard = sys.modules.get("mlbench.discovery.guard")
     left = {owner for thread, owner in guard.left_threads.items() if thread.is_alive()} if guard else ()
     if not left:
         sys.exit(status)
     for owner in sorted(left):
-        complain(f"plugin {owner} left a thread running, which is not waited for.")
+        complain(f"plugin {owner} left a thread running; mlbench exits without waiting for it.")
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):

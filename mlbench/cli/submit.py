@@ -1,4 +1,4 @@
-"""``mlbench submit``: submission trees."""
+"""``mlbench submit``: plan, build and check submission trees."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ command.add_command(build)
 def check(tree: Path, notes: bool, as_json: bool) -> int:
     """Check every result in TREE, the folder that holds closed, open or network.
 
-    TREE may be anybody's. Each result is a line with its verdict, and each finding says what the official checker does
-    about the same. Nothing in TREE is changed, inferred or moved. Exit status: 0, or 1 when something was refused.
+    TREE may be any submitter's. Each result is a line with its verdict, and each finding says how the official checker
+    decides. TREE is never changed. Exit status: 0, or 1 when a result was refused.
     """
     from mlbench.submission.checking.whole_tree import check_tree
 
@@ -52,9 +52,9 @@ def check(tree: Path, notes: bool, as_json: bool) -> int:
 @output_option("TREE", "Folder to write; it must not exist.", default="not-submittable", show_default=True)
 @results_option
 def demo(output: Path, results: Path) -> int:
-    """Build an example of a tree from the stored runs, small ones too, and check it.
+    """Build an example tree from the stored runs, including mini ones, and check it.
 
-    It shows what a tree is like before anything large is fetched. It is marked as not submittable, and refused.
+    It shows the form of a tree before you fetch anything large. It is marked as not submittable, and refused.
     """
     from mlbench.discovery import Plugins
     from mlbench.submission.building.build import build_example, check_place
@@ -67,7 +67,9 @@ def demo(output: Path, results: Path) -> int:
         if "code" not in file.parts:
             echo_line(f"  {file}")
     _tell(checked, notes=False)
-    echo_line(f"{output} is an example and not submittable; `mlbench submit plan` says what a submission requires.")
+    echo_line(
+        f"{output} is an example and not submittable; `mlbench submit plan` lists the required runs of a submission."
+    )
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``mlbench submit build``: a submission tree from stored runs."""
+"""``mlbench submit build``: build a submission tree from stored runs."""
 
 from __future__ import annotations
 
@@ -70,10 +70,9 @@ def command(
 ) -> None:
     """Build a submission tree from RUNS and their compliance tests.
 
-    RUNS are runs, folders or tags; none: all of the results folder. Each entry is made by the newest run that serves
-    it, as `mlbench submit plan` says. An entry that would not pass is refused with the rule, and no tree is written.
-    The finished tree is what `mlbench submit check` accepts. Logs are copied unedited, and only if the record is what
-    they say.
+    RUNS are runs, folders or tags; default: the results folder. Each entry uses the newest run that qualifies, as
+    `mlbench submit plan` shows. If an entry would not pass, its rule is printed and no tree is written. `mlbench submit
+    check` accepts the finished tree. Logs are copied unchanged, and only if they confirm the record.
     """
     from mlbench.discovery import Plugins
     from mlbench.submission.building.build import build_tree, check_place
@@ -94,7 +93,7 @@ def command(
 
 
 def stored_runs(results: Path, names: Sequence[str], plugins: Plugins) -> Iterator[StoredRun]:
-    """Yield the named runs, none: all of the results folder, with their logs, tests and sources."""
+    """Yield the named runs, or all of the results folder, with their logs, tests and sources."""
     from mlbench.records.store.selection import Filter, select_records
     from mlbench.submission.building.stored import StoredRun
 
@@ -106,7 +105,7 @@ def stored_runs(results: Path, names: Sequence[str], plugins: Plugins) -> Iterat
 
 
 def _folder_of(record: RunRecord, results: Path, names: Sequence[str]) -> Path:
-    """Return the run folder of a record; where there is none, as for a baseline's, one that is missing."""
+    """Return the run folder of a record; a baseline's record may have none, and the path does not exist then."""
     from mlbench.records.store.run_folder import find_run
     from mlbench.records.store.run_names import has_record
 
@@ -133,7 +132,7 @@ def _tests_of(record: RunRecord, folder: Path) -> Mapping[str, Path]:
 
 
 def _sources_of(record: RunRecord, plugins: Plugins) -> Mapping[str, Path]:
-    """Return the packages or modules of mlbench, the workload and the backend, as far as they are installed."""
+    """Return the installed packages or modules of mlbench, the workload and the backend."""
     import sys
 
     from mlbench.errors import MlbenchError
@@ -150,7 +149,7 @@ def _sources_of(record: RunRecord, plugins: Plugins) -> Mapping[str, Path]:
 
 
 def _check_logs(run: StoredRun, plugins: Plugins, word: OwnWord) -> None:
-    """Raise `UsageError` where a run is not what its logs say."""
+    """Raise `UsageError` where the logs do not confirm a run's record."""
     from mlbench.errors import UsageError
     from mlbench.measurement.verification import verify
     from mlbench.planning.repeats import check_scoring
@@ -158,12 +157,12 @@ def _check_logs(run: StoredRun, plugins: Plugins, word: OwnWord) -> None:
     check_scoring(run.record, plugins, word)
     if found := verify(run.record, run.folder, plugins).differences:
         raise UsageError(
-            f"run {run.record.run_id} is not what its logs say: {found[0]}.", hint="`mlbench verify` lists all."
+            f"run {run.record.run_id} differs from its logs: {found[0]}.", hint="`mlbench verify` lists all."
         )
 
 
 def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
-    """Raise `UsageError` where a compliance test that goes into the tree fails by its logs, whatever its files say."""
+    """Raise `UsageError` where the logs of a compliance test show that it failed, even if its files say otherwise."""
     from mlbench.errors import UsageError
     from mlbench.submission.auditing.audit import judge_stored
     from mlbench.submission.auditing.files import edited_files
@@ -177,7 +176,7 @@ def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
         if is_used and not verdict.passed:
             raise UsageError(
                 f"{verdict.test} of run {run.record.run_id} does not pass: test run {verdict.run_id}.",
-                hint="`mlbench audit RUN --plan` says why.",
+                hint="`mlbench audit RUN --plan` prints the reason.",
             )
         if is_used and (edited := edited_files(verdict)):
             raise UsageError(

@@ -1,4 +1,4 @@
-"""``mlbench submit plan``: the required entries of a system."""
+"""``mlbench submit plan``: list the required entries of a system, and the missing runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--machine", metavar="HASH", help="Hash of the machine, as shown by `mlbench show`.  [default: this machine's]"
 )
-@output_option("FILE", "Write a suite of missing runs.")
+@output_option("FILE", "Write the missing runs as a suite file.")
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(
@@ -56,11 +56,12 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Print the entries required in the closed or network division, which of RUNS serve them, and which are missing.
+    """Print the entries required in the closed or network division, the runs that qualify, and the missing runs.
 
-    RUNS are runs, folders or tags; none: all of the results folder. An entry is served by the newest run of the full
-    profile in tier valid that follows the official rules, with the accuracy of the entry. Times are those of earlier
-    runs of the kind, or the least that the rules allow. Exit status: 0 when no run is missing, 1 otherwise.
+    RUNS are runs, folders or tags; default: the results folder. A run qualifies for an entry if it is of the full
+    profile and tier valid, follows the official rules and reaches the entry's accuracy; the newest one counts. Times
+    come from earlier runs of the same kind, or are the shortest that the rules allow. Exit status: 0 when no run is
+    missing, 1 otherwise.
     """
     from mlbench.discovery import Plugins
     from mlbench.records.machine.environment import observe_environment
@@ -85,19 +86,19 @@ def command(
     else:
         _print(plan, times)
         if output and requests:
-            echo_line(f"mlbench run --suite {output} makes them.")
+            echo_line(f"mlbench run --suite {output} makes these runs.")
     return 1 if requests else 0
 
 
 def _check_network(categories: Sequence[str], output: Path | None) -> None:
-    """Raise `UsageError` where the network division does not have what is asked for."""
+    """Raise `UsageError` for options that the network division does not allow."""
     from mlbench.errors import UsageError
 
     if Category.EDGE in categories:
         raise UsageError("the network division is for datacenter systems.", hint="Leave --category edge out.")
     if output:
         raise UsageError(
-            "a suite's runs do not reach nodes, so none is written.", hint="Make them with `mlbench run --network`."
+            "a suite cannot run on nodes, so no suite file is written.", hint="Make them with `mlbench run --network`."
         )
 
 
@@ -150,7 +151,7 @@ def _print(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> None:
 
 
 def _sums(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> Iterator[str]:
-    """Yield what each category has, and what the runs and the compliance tests take."""
+    """Yield the served entries of each category, and the duration of missing runs and compliance tests."""
     from mlbench.records.expected_cost import ExpectedTime
     from mlbench.reports.preflight import spell_time
     from mlbench.reports.units import plural, rough_time

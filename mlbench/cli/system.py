@@ -1,4 +1,4 @@
-"""``mlbench system``: the machine, as a submission describes it."""
+"""``mlbench system``: describe the machine for a submission."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlbench.cli.output import echo_json, echo_line
 
 @click.group("system")
 def command() -> None:
-    """Describe the machine as a submission does."""
+    """Describe the machine for a submission."""
 
 
 @command.command("describe")
@@ -24,16 +24,16 @@ def command() -> None:
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="JSON file with fields that replace those found; repeatable.",
+    help="JSON file with fields that replace detected ones; repeatable.",
 )
 @click.option("--network", is_flag=True, help="Add the fields of the network division; call it on a node.")
 @output_option("FILE", "Write the description to this file.")
 def describe(own: tuple[Path, ...], network: bool, output: Path | None) -> int:
-    """Print systems/<system>.json of this machine: all fields that v4.1 wants, filled where the machine says.
+    """Print systems/<system>.json of this machine: all fields that v4.1 requires, filled where they can be detected.
 
-    What only a person knows (cooling, interconnects, who submits) is empty and named on stderr. --from reads a JSON
-    object whose fields replace those found; give it again and again, and keep it. The framework lists what is
-    installed: name what your results use. Exit status: 0 when nothing is left to fill, 1 otherwise.
+    Fields that only a person knows (cooling, interconnects, submitter) are empty and listed on stderr; fill them in a
+    JSON file and pass it with --from. The framework field lists all installed libraries: name those that your results
+    use. Exit status: 0 when no field is empty, 1 otherwise.
     """
     from mlbench.records.machine.environment import observe_environment
     from mlbench.records.machine.host_hardware import observe_host_hardware
@@ -55,7 +55,7 @@ def describe(own: tuple[Path, ...], network: bool, output: Path | None) -> int:
         echo_line(f"Accelerators may be missing: {environment.accelerator_problem}.", to_stderr=True)
     missing = empty_fields(fields)
     if missing:
-        echo_line(f"{len(missing)} fields are for you to fill: {', '.join(missing)}.", to_stderr=True)
+        echo_line(f"Fill in {len(missing)} fields: {', '.join(missing)}.", to_stderr=True)
     return 1 if missing else 0
 
 
@@ -64,7 +64,7 @@ def _read_own(file: Path) -> Mapping[str, str | int]:
 
     Raises:
         DataError: it cannot be read.
-        UsageError: a field is of a kind that the official checker crashes over.
+        UsageError: the type of a field would crash the official checker.
     """
     from mlbench.errors import UsageError
     from mlbench.submission.system_fields import TEXT_FIELDS

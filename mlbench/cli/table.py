@@ -1,4 +1,4 @@
-"""``mlbench table``: stored runs, side by side."""
+"""``mlbench table``: print stored runs as a table."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class _Installed:
     workloads: Mapping[str, Sequence[str]]
     """The scenarios that are defined, by workload."""
     backends: Mapping[str, str]
-    """Why each cannot run here; empty where it can."""
+    """Reason why each cannot run here; empty where it can."""
 
 
 def _list_installed() -> _Installed:
-    """Return workloads and backends that are listed even without a run; not backends that run only when named."""
+    """Return workloads and backends that are listed even without a run, except backends that run only when named."""
     from mlbench.discovery import Plugins
     from mlbench.rules.official_table import scenarios_of
 

@@ -1,4 +1,4 @@
-"""``mlbench tune``: the highest sustained rate, or the settings with the best result."""
+"""``mlbench tune``: find the highest sustained rate, or the settings with the best result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     default="",
     metavar="SCENARIO",
     shell_complete=offer_scenarios,
-    help="Server: search for the highest rate; others: for the best settings.  [default: the first with a rate]",
+    help="Server: find the highest rate; others: find the best settings.  [default: the first with a rate]",
 )
 @profile_option
 @click.option(
@@ -71,11 +71,14 @@ if TYPE_CHECKING:
     help="Limit stricter than the rules': latency=10ms, ttft=1s or tpot=50ms; repeatable.",
 )
 @click.option(
-    "--budget", type=Finite(0, min_open=True), metavar="MINUTES", help="Begin no run that would end later than this."
+    "--budget",
+    type=Finite(0, min_open=True),
+    metavar="MINUTES",
+    help="Time limit: no run starts that would end after it.",
 )
 @click.option("--save", is_flag=True, help="Keep the rate or the settings for later runs on this machine.")
-@click.option("--plan", "only_plans", is_flag=True, help="Print how long it will take, and run nothing.")
-@click.option("--fresh", is_flag=True, help="Repeat all runs, also those of an earlier search.")
+@click.option("--plan", "only_plans", is_flag=True, help="Print the planned runs and their duration, and run nothing.")
+@click.option("--fresh", is_flag=True, help="Repeat all runs, including those of an earlier search.")
 @overrides_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
@@ -98,13 +101,13 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Find the highest rate at which WORKLOAD is valid again and again on a backend, or its best settings.
+    """Find the highest rate that WORKLOAD sustains on a backend, or its best settings.
 
-    In Server, short probes bracket the rate, then full runs are made until two are valid at one rate. In a scenario
-    without a rate, short probes vary one setting after another, and the best are measured in full, interleaved with
-    those of today. The full runs are stored like all others, under the tag `tune`. The same command continues where it
-    stopped, with the runs that are there. Exit status: 0 when a rate or settings were found, 1 otherwise, 2 for wrong
-    usage, before anything is measured.
+    In Server, short probes bracket the rate, then full runs follow until two are valid at one rate. In a scenario
+    without a rate, short probes vary one setting after another, and full runs compare the best settings with the
+    current ones, interleaved. Full runs are stored with the tag `tune`. Repeat the command to continue after an
+    interruption. Exit status: 0 when a rate or settings were found, 1 otherwise, 2 for wrong usage, before anything is
+    measured.
     """
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
@@ -168,7 +171,7 @@ def _print_plan(plan: TunePlan, plugins: Plugins, *, as_json: bool, fresh: bool)
 
 
 def _check_budget(plan: TunePlan, plugins: Plugins, budget_s: float, *, fresh: bool) -> None:
-    """Raise `UsageError` for a budget in which no rate can be found."""
+    """Raise `UsageError` for a budget that is too short to find a rate."""
     from mlbench.errors import UsageError
     from mlbench.reports.units import rough_time
     from mlbench.tuner.remaining import remaining_of
@@ -197,7 +200,7 @@ def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool
 
 
 def _save(plan: TunePlan, outcome: TuneOutcome) -> Path:
-    """Keep the rate and the settings that it was found with, and return the file."""
+    """Save the rate and the settings that it was found with, and return the file."""
     from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.tune_plan import SEARCHED
     from mlbench.tuner.tuned_settings import save_entry
@@ -247,7 +250,7 @@ def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json:
 
 
 def _higher(outcome: TuneOutcome, results: Path) -> RunRecord | None:
-    """Return the stored run that was valid at the highest rate above the one that was found."""
+    """Return the valid stored run of the highest rate above the one that was found."""
     from mlbench.records.store.selection import runs_like
     from mlbench.tuner.higher_run import highest_run_above
 

@@ -1,4 +1,4 @@
-"""``mlbench tune`` in a scenario without a rate: the settings with the best result."""
+"""``mlbench tune`` in a scenario without a rate: find the settings with the best result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def print_settings_plan(plan: SettingsPlan, *, as_json: bool) -> None:
-    """Print what a search varies and how long it takes."""
+    """Print the settings that a search varies, and its duration."""
     from mlbench.reports.tune_settings import settings_json, settings_plan_line
 
     if as_json:
@@ -70,7 +70,7 @@ def _name(plan: SettingsPlan) -> str:
 
 
 def _save(plan: SettingsPlan, outcome: SettingsOutcome) -> Path | None:
-    """Keep the settings, and return the file; None where today's are the best and nothing was kept before."""
+    """Save the settings, and return the file; None where the current ones are the best and none were saved before."""
     from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.settings_plan import values_to_save
     from mlbench.tuner.tuned_settings import save_entry
@@ -110,17 +110,19 @@ def _print(plan: SettingsPlan, outcome: SettingsOutcome, saved: Path | None, *, 
         echo_json(settings_json(facts))
         return
     if not best:
-        reason = "no settings gave a result that counts" if outcome.finalists else "the budget is used up"
-        echo_line(f"No settings were found: {reason}; the same command continues from here.", to_stderr=True)
+        reason = "no settings gave a valid result" if outcome.finalists else "the budget is used up"
+        echo_line(f"No settings were found: {reason}; repeat the command to continue.", to_stderr=True)
         return
     for line in found_settings_lines(_name(plan), settings_text(best.settings, plan.start), of_best, of_start):
         echo_line(line)
-    echo_line(f"  saved in   {saved}: later runs use it" if saved else "  --save keeps what differs for later runs.")
+    echo_line(
+        f"  saved in   {saved}: later runs use it" if saved else "  --save keeps the changed settings for later runs."
+    )
     echo_line(DISCLAIMER)
 
 
 def _records(plan: SettingsPlan, outcome: SettingsOutcome) -> tuple[tuple[RunRecord, ...], tuple[RunRecord, ...]]:
-    """Return the full runs of the best settings and those of today's."""
+    """Return the full runs of the best settings and of the current ones."""
     best = outcome.records_of(outcome.best) if outcome.best else ()
     start = next((each for each in outcome.finalists if each.settings == plan.start), None)
     return best, outcome.records_of(start) if start else ()

@@ -1,4 +1,4 @@
-"""``mlbench verify``: whether a record agrees with LoadGen's logs."""
+"""``mlbench verify``: check a record against LoadGen's logs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(run: str, results: Path, word: OwnWord) -> int:
     record = read(folder)
     if record.imported:
         raise UsageError(
-            f"run {record.run_id} was imported: its tree has no replies that could be scored again.",
+            f"run {record.run_id} was imported without the replies, so it cannot be scored again.",
             hint="See `mlbench show`.",
         )
     if record.status != "completed":

@@ -46,7 +46,7 @@ def assert_refused(result, told, results):
         (["run", "bert", "--backend", "null", "--precision", "int8"], "null does not offer precision int8"),
         (["run", "bert", "--precision", "fp12"], "no backend offers fp12 here."),
         (["run", "bert", "--precision", "FP 12"], "'FP 12' is not the name of a precision"),
-        (["run", "bert", "--tag", "x" * 201], "is longer than 200 characters, or no plain text"),
+        (["run", "bert", "--tag", "x" * 201], "is longer than 200 characters, or not plain text"),
         (["run", "bert", "--set", "load.min_duration=5"], "Did you mean 'load.min_duration_ms'?"),
         (["run", "bert", "--set", "load.target_qps=fast"], "load.target_qps is 'fast' (command line)"),
         (["run", "bert", "--set", "load.target_qps"], "'load.target_qps' is not KEY=VALUE"),

@@ -352,7 +352,7 @@ def test_what_cannot_be_told_and_cannot_be_measured_again_stays_as_it_was(mlbenc
     mlbench("baseline", "save", "good", store("old", [100, 101]))
     failing = f"{sys.executable} -c exit(3)"
     outcome = mlbench("regress", store("new", [88]), "--baseline", "good", "--confirm", failing, "--pairs", "3")
-    assert "could not be measured again, and stays as it was: " in outcome.stderr
+    assert "could not be measured again, so the old result stays: " in outcome.stderr
     assert "left 0 runs, not one (status 3)" in outcome.stderr
     assert "cannot tell" in outcome.stdout
 
@@ -362,7 +362,7 @@ def test_where_no_number_can_be_measured_again_none_is_said_to_have_a_verdict(ml
     mlbench("baseline", "save", "good", store("old", [100, 101], settings=settings))
     new = store("new", [88], settings=settings)
     outcome = mlbench("regress", new, "--baseline", "good", "--confirm", other_mlbench(88), "--pairs", "3")
-    assert "could not be measured again, and stays as it was: execution.batch is None" in outcome.stderr
+    assert "could not be measured again, so the old result stays: execution.batch is None" in outcome.stderr
     assert "nothing to measure again" not in outcome.stderr
 
 

@@ -94,7 +94,7 @@ def test_a_side_without_such_runs_is_named_and_not_drawn(mlbench, results, a_run
 
 def test_one_run_each_says_what_is_missing_and_the_command_that_measures_it(mlbench, made):
     done = mlbench("compare", "pytorch", "onnxruntime", input="y\n")
-    assert "Missing for a verdict: interleaved runs of the sides." in done.stdout
+    assert "A verdict needs interleaved runs of both sides." in done.stdout
     assert "  mlbench compare pytorch onnxruntime --across backend --measure 5" in done.stdout.splitlines()
     assert not made  # nobody is asked where there is no terminal
 
@@ -182,11 +182,14 @@ def test_a_run_of_another_mlbench_is_not_offered_to_be_measured_here(mlbench, re
     run = a_run(run_id="run-onnxruntime", tag="onnxruntime", backend="onnxruntime", **older)
     (results / "run-onnxruntime" / "record.json").write_text(run.text())
     done = mlbench("compare", "pytorch", "onnxruntime")
-    assert "not to be measured here: run-onnxruntime: it was made by mlbench 0.0.9." in " ".join(done.stdout.split())
+    assert (
+        "A verdict needs runs that cannot be repeated here: run-onnxruntime: it was made by mlbench 0.0.9."
+        in " ".join(done.stdout.split())
+    )
     assert "--measure" not in done.stdout
     refused = mlbench("compare", "pytorch", "onnxruntime", "--measure", "3")
     assert refused.exit_code == 2
-    assert "nothing can be measured again here: run-onnxruntime: it was made by mlbench 0.0.9" in refused.stderr
+    assert "no run can be repeated here: run-onnxruntime: it was made by mlbench 0.0.9" in refused.stderr
 
 
 def test_suite_files_say_themselves_how_often(mlbench):

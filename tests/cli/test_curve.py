@@ -69,7 +69,7 @@ def test_a_budget_that_ends_the_curve_keeps_what_was_measured(tmp_path):
     assert done.exit_code == 1
     assert answer["made"] + answer["missing"] == POINTS + 1
     assert len(runs_in(tmp_path / "results")) == answer["made"] > 0
-    assert "the same command continues" in done.stderr
+    assert "repeat the command to continue" in done.stderr
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def test_new_packages_follow_the_style_of_the_built_in_ones(tmp_path):
         ("", "'' cannot be the name of a backend."),
         ("graph", "'graph' would make a class Graph, which mlbench has."),
         ("none", "'none' would make a class None, which Python has."),
-        ("pytorch", "pytorch (mlbench-inference) brings a backend 'pytorch'."),
+        ("pytorch", "pytorch (mlbench-inference) already has a backend 'pytorch'."),
         ("bert", "a module mlbench_bert is installed."),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_new_backend_is_installed_and_passes_the_kit_and_its_badge_says_so(ins
         (["null", "--set", "backend.dely_ms=1"], "unknown setting 'backend.dely_ms'"),
         (["null", "--badge", "/nowhere/badge.svg"], "file cannot be written: /nowhere/badge.svg"),
         (["null", "--only", "probes_once"], "unknown check 'probes_once'. Did you mean 'probes_at_once'?"),
-        (["null", "--only", "probes_at_once", "--badge", "b.svg"], "a badge is about all checks."),
+        (["null", "--only", "probes_at_once", "--badge", "b.svg"], "a badge needs all checks."),
     ],
 )
 def test_a_check_that_cannot_run_is_reported_in_one_line_and_leaves_no_badge(tmp_path, monkeypatch, arguments, told):

@@ -49,7 +49,7 @@ def mlbench(begun, tmp_path_factory, pip_install):
 def test_an_engine_is_no_workload(tmp_path):
     done = CliRunner().invoke(main, ["plugin", "new", "my-llm", "--engine", "--workload", "--into", str(tmp_path)])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("Error: --engine is about backends.")
+    assert done.stderr.startswith("Error: --engine is for backends only.")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -48,7 +48,7 @@ def test_a_category_alone_is_planned_for_and_fits_80_columns(results):
 def test_the_suite_of_missing_runs_is_one_that_run_takes(results, tmp_path):
     file = tmp_path / "missing.toml"
     done = plan("--results", results, "--category", "edge", "--backend", "null", "-o", file)
-    assert f"mlbench run --suite {file} makes them." in " ".join(done.stdout.split())
+    assert f"mlbench run --suite {file} makes these runs." in " ".join(done.stdout.split())
     suite = Suite.model_validate(tomllib.loads(file.read_text()))
     runs = {(*each.workload, *each.scenario, *each.backend) for each in suite.runs}
     assert len(runs) == 14
@@ -112,4 +112,4 @@ def test_what_the_network_division_has_not_is_refused_in_a_line(results, tmp_pat
     assert "the network division is for datacenter systems." in done.stderr
     done = plan("--results", results, "--division", "network", "-o", tmp_path / "missing.toml")
     assert (done.exit_code, len(done.stderr.splitlines()), (tmp_path / "missing.toml").exists()) == (2, 1, False)
-    assert "a suite's runs do not reach nodes" in done.stderr
+    assert "a suite cannot run on nodes" in done.stderr

@@ -22,7 +22,7 @@ def test_the_description_goes_to_stdout_and_what_is_left_to_stderr():
     assert done.exit_code == 1
     fields = json.loads(done.stdout)
     assert fields["cooling"] == ""
-    assert "fields are for you to fill: division, submitter, status" in " ".join(done.stderr.split())
+    assert "fields: division, submitter, status" in " ".join(done.stderr.split())
 
 
 def test_own_fields_replace_those_found_and_the_last_file_counts(tmp_path):

@@ -217,7 +217,7 @@ def test_a_node_that_is_to_name_devices_is_refused_in_a_line(scene, token_file, 
     there = {**scene, "PATH": f"{tmp_path}:{scene['PATH']}"}
     there.pop("CUDA_VISIBLE_DEVICES", None)
     done = subprocess.run(command, env=there, capture_output=True, text=True, check=False)
-    assert_refused(done, "execution.devices is 0, for instances, and a node has one engine")
+    assert_refused(done, "execution.devices is 0, which is for instances, but a node has one engine")
 
 
 def test_other_data_on_the_node_is_refused_in_a_line(scene, token_file, environment):

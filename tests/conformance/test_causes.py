@@ -69,7 +69,7 @@ def test_an_export_that_fails_is_one_cause_of_many_checks_and_not_the_backends()
     assert line.startswith("graph image cannot be exported to ONNX: no decomposition. Raised in ")
     assert line.endswith(
         "mlbench/execution/export/onnx_export.py of mlbench, not in the backend. "
-        "3 checks failed of it: equals_the_module, keeps_rows_apart, remembers_nothing."
+        "3 checks failed for this reason: equals_the_module, keeps_rows_apart, remembers_nothing."
     )
 
 

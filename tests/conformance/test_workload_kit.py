@@ -177,7 +177,7 @@ def test_a_dataset_that_ends_the_process_fails_the_check_it_happens_in(check_ins
     ("arguments", "told"),
     [
         (["resnet5"], "unknown backend 'resnet5'."),
-        (["resnet50", "--precision", "int8"], "resnet50 is a workload, which is checked in fp32."),
+        (["resnet50", "--precision", "int8"], "resnet50 is a workload, and workloads are checked in fp32."),
         (["resnet50", "--set", "workload.dat=x"], "unknown setting 'workload.dat'"),
     ],
 )

@@ -515,6 +515,6 @@ def test_a_command_ends_although_a_plugin_left_a_thread_and_names_it(install, tm
         start = RIGHT.replace("        return Probe", f"        {start}\n        return Probe")
     install("quick", start)
     done = run_with(tmp_path, "list")
-    assert "left a thread running, which is not waited for." in done.stderr
+    assert "left a thread running; mlbench exits without waiting for it." in done.stderr
     assert "quick" in done.stderr
     assert done.returncode == 0

@@ -163,7 +163,7 @@ def test_paths(fuzz, here, mlbench):
 )
 def test_half_a_character_is_refused(here, mlbench, command):
     done = mlbench(*(each.replace("{}", "\ud800") for each in command))
-    assert (done.exit_code, done.stderr) == (2, "Error: '\\ud800' is not text.\n")
+    assert (done.exit_code, done.stderr) == (2, "Error: '\\ud800' is not valid Unicode.\n")
 
 
 def test_settings_of_a_run_are_json(mlbench):

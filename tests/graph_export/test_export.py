@@ -95,7 +95,7 @@ def test_the_command_says_what_it_wrote_and_how_it_is_measured(mlbench):
     assert logits.split() == ["out", "logits", "float32", "[batch,", "20]"]
     assert batch == "  batch: 1 to 256, usually 32"
     assert document.startswith("graphs.json: ")
-    assert last.startswith("Measure a server of it: mlbench run resnet50 --backend endpoint ")
+    assert last.startswith("Measure a server with it: mlbench run resnet50 --backend endpoint ")
     assert sorted(os.listdir("served")) == ["classifier.onnx", "graphs.json"]
     assert os.listdir() == ["served"]
 

@@ -255,7 +255,7 @@ def test_a_log_with_another_result_is_refused(place):
             '"result_samples_per_second", "value": 1000.0', '"result_samples_per_second", "value": 2000.0'
         )
     )
-    assert refused(place, build(place), "is not what its logs say: result is 1000.0, and by its log 2000.0")
+    assert refused(place, build(place), "differs from its logs: result is 1000.0, and by its log 2000.0")
 
 
 def test_a_real_run_whose_record_claims_the_official_setup_is_refused_by_its_logs(place, monkeypatch, one_run):
@@ -268,7 +268,7 @@ def test_a_real_run_whose_record_claims_the_official_setup_is_refused_by_its_log
     change(place / "system.json", host_processor_model_name=record.environment.cpu.model)
     change(place / "system.json", accelerators_per_node=str(len(record.environment.accelerators)))
     done = build(place, folder, "--division", "open")
-    assert refused(place, done, f"run {one_run.name} is not what its logs say: "), done.output
+    assert refused(place, done, f"run {one_run.name} differs from its logs: "), done.output
 
 
 def test_a_compliance_test_that_fails_by_its_logs_is_refused_whatever_its_files_say(place, monkeypatch):

@@ -84,7 +84,7 @@ def test_another_result_in_a_log_is_refused(place):
     log = run_in(folder) / "performance" / DETAIL
     rate = logged(log.read_text(), "result_samples_per_second")
     log.write_text(with_values(log.read_text(), result_samples_per_second=2 * rate))
-    told = f"is not what its logs say: result.value: the record says {rate}, the run folder {2 * rate}"
+    told = f"differs from its logs: result.value: the record says {rate}, the run folder {2 * rate}"
     assert refused(folder, build(folder), told)
 
 
@@ -92,7 +92,7 @@ def test_another_reply_in_a_log_is_refused(place):
     folder = place(IMAGES)
     log = run_in(folder) / "accuracy" / REPLIES
     log.write_text(log.read_text().replace('"data" : "00"', '"data" : "01"', 1))
-    assert refused(folder, build(folder), f"run {run_in(folder).name} is not what its logs say: ")
+    assert refused(folder, build(folder), f"run {run_in(folder).name} differs from its logs: ")
 
 
 def test_an_accuracy_that_is_not_the_logs_is_refused(place):
@@ -100,7 +100,7 @@ def test_an_accuracy_that_is_not_the_logs_is_refused(place):
     file = run_in(folder) / "record.json"
     line = "Accuracy Results: {'FID_SCORE': 23.1000, 'CLIP_SCORE': 31.7600}"
     change(file, accuracy=json.loads(file.read_text())["accuracy"] | {"line": line})
-    assert refused(folder, build(folder), "is not what its logs say: accuracy.line")
+    assert refused(folder, build(folder), "differs from its logs: accuracy.line")
 
 
 def test_a_compliance_test_that_fails_by_its_log_is_refused_whatever_its_files_say(place):

@@ -154,9 +154,7 @@ def _check_machine(record: RunRecord) -> None:
 
 def _check_logs(record: RunRecord, folder: Path, plugins: Plugins) -> None:
     if found := verify(record, folder, plugins).differences:
-        raise UsageError(
-            f"run {record.run_id} is not what its logs say: {found[0]}.", hint="`mlbench verify` lists all."
-        )
+        raise UsageError(f"run {record.run_id} differs from its logs: {found[0]}.", hint="`mlbench verify` lists all.")
 
 
 def _seconds(record: RunRecord, test: str) -> float:

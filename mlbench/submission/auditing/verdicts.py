@@ -22,7 +22,7 @@ from mlbench.submission.auditing.reply_tests import ReplyVerdict, judge_outputs,
 _SAME = ("hardware", "data", "model", "loadgen", "traffic")
 """Facts in which a test and the run that it audits must be equal."""
 
-_UNLIKE = "the test's record is not what its logs say"
+_UNLIKE = "the test's record differs from its logs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,7 +90,7 @@ def _match(checked: TreeCheck, entries: Sequence[BuiltEntry]) -> list[EntryCheck
         logged = check.result.value if check.result else None
         if stored is None or logged is None or abs(stored - logged) > _SAME * abs(stored):
             raise UsageError(
-                f"run {record.run_id} is not what its logs say: result is {stored}, and by its log {logged}.",
+                f"run {record.run_id} differs from its logs: result is {stored}, and by its log {logged}.",
                 hint="`mlbench verify` lists all.",
             )
         found.append(check)

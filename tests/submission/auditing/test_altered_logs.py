@@ -134,7 +134,7 @@ def test_scores_of_an_entry_of_99_9_may_be_a_tenth_as_far_apart(label_verdicts, 
 def test_a_test_whose_log_is_not_its_records_does_not_pass(label_verdicts, name):
     found = label_verdicts[name]
     assert not found["passed"]
-    assert any(line.startswith("the test's record is not what its logs say: ") for line in found["problems"])
+    assert any(line.startswith("the test's record differs from its logs: ") for line in found["problems"])
 
 
 def test_a_record_that_says_all_is_well_does_not_decide(label_verdicts):

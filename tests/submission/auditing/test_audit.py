@@ -89,7 +89,7 @@ def test_edited_logs_are_refused(audited, mlbench, tmp_path):
     log.write_text(re.sub(r'("early_stopping_latency_ss", "value": )\d+', r"\g<1>7", log.read_text()))
     done = mlbench("audit", copied, "--test", "TEST01")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "is not what its logs say" in done.stderr
+    assert "differs from its logs" in done.stderr
     assert "Traceback" not in done.stderr
 
 
