@@ -1,4 +1,4 @@
-"""The answer to a query as a table, as JSON or as CSV."""
+"""The rows of a query as a table, as JSON or as CSV."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mlbench.reports.units import duration, finite, quantity, size
 
 _VALUE, _UNIT = "value", "unit"
 _SPELLED = ((re.compile(r"(^|_)ns($|_per_)"), duration), (re.compile(r"_bytes($|_per_)"), size))
-"""Columns of numbers by their name, and how a number of them is spelled."""
+"""Formats of columns of numbers, by column name."""
 
 
 def answer_table(answer: QueryResult) -> TextTable:
-    """Return a table with a row per row, in which times, sizes and results have the unit that suits them.
+    """Return the rows as a table; times, sizes and results have suitable units.
 
     Times are columns such as ``duration_ns`` or ``ns``, sizes such as ``peak_memory_bytes``. A column ``value`` beside
     a column ``unit`` takes the unit in, and that column is left out.
@@ -38,7 +38,7 @@ def answer_table(answer: QueryResult) -> TextTable:
 
 
 def _spelling(column: str, units: int | None) -> Callable[[float, str], str] | None:
-    """Return how a column's numbers are spelled, given one and its unit; None: as they are."""
+    """Return the format of a column's numbers, given one and its unit; None: unchanged."""
     if units is not None and column == _VALUE:
         return quantity
     for pattern, spell in _SPELLED:
@@ -48,13 +48,13 @@ def _spelling(column: str, units: int | None) -> Callable[[float, str], str] | N
 
 
 def answer_json(answer: QueryResult) -> str:
-    """Return a JSON array with an object per row: no number becomes null, and what JSON has no form for text."""
+    """Return a JSON array with an object per row; NaN becomes null, and types that JSON lacks become text."""
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     return json.dumps(finite(rows), indent=2, default=str, allow_nan=False)
 
 
 def answer_csv(answer: QueryResult) -> str:
-    """Return CSV with a header; a text that a spreadsheet would take for a formula has an apostrophe before it."""
+    """Return CSV with a header; a text that looks like a formula gets an apostrophe in front."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_csv_cell, answer.columns))

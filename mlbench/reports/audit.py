@@ -17,17 +17,17 @@ _PLURAL = {True: "pass", False: "FAIL"}
 
 
 def plan_lines(plan: AuditPlan) -> Iterator[str]:
-    """Yield which tests are to run, and how long they take."""
+    """Yield the planned tests and their duration."""
     total_s = sum(each.seconds for each in plan.tests)
     count = plural(len(plan.tests), "test")
     yield f"{plan.record.run_id}: {count}, {rough_time(total_s)} in all"
     for each in plan.tests:
-        required = "" if each.is_required else "; the closed division does not ask for it"
+        required = "" if each.is_required else "; the closed division does not require it"
         yield f"  {each.test}: {rough_time(each.seconds)}{required}"
 
 
 def verdict_lines(verdict: AuditVerdict, unit: str, *, is_earlier: bool = False) -> Iterator[str]:
-    """Yield a test's verdict, with the official one beside it, and what they rest on."""
+    """Yield a test's verdict, the official one, and their reasons."""
     earlier = "earlier, " if is_earlier else ""
     official = "passes" if verdict.official_passed else "fails"
     if verdict.checker_passed is not None:

@@ -1,4 +1,4 @@
-"""How a conformance check went, as a picture for a README."""
+"""The result of a conformance check, as a picture for a README."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _GOOD, _BAD, _LABEL = "#2da44e", "#cf222e", "#57606a"
 
 
 def badge(label: str, message: str, *, is_good: bool) -> str:
-    """Return an SVG of two fields: what was checked, and how it went."""
+    """Return an SVG of two fields: the checked backend and the result."""
     left, right = (_LETTER * len(text) + 10 for text in (label, message))
     title = escape(f"{label}: {message}")
     fields = ((0, left, _LABEL, label), (left, right, _GOOD if is_good else _BAD, message))

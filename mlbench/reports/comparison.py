@@ -24,13 +24,13 @@ LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("detectable",), ("detectable", "in
 """Columns to drop on narrow terminals, in this order."""
 
 WITHOUT_SIDES = ("detectable", "interval", "base", "new")
-"""Columns to drop where names of runs still do not fit: a change is between two numbers that --json has."""
+"""Columns to drop if names of runs still do not fit; --json has their values."""
 
 NO_SIDES_NOTE = "Not shown at this width: base, new, interval, counts; a wider terminal or --json has them."
 _COUNTS = re.compile(r", \d+ and \d+ runs$")
 
 MOST_NAMED = 3
-"""So many runs are named that differ in something; the others are counted."""
+"""Most runs that are named for a difference; others are counted."""
 
 WORSE = (SpeedVerdict.SLOWER, "less accurate", "missing", "no valid run")
 """Verdicts of rows that are regressions."""
@@ -52,7 +52,7 @@ def comparison_table(comparison: Comparison, width: int = WIDTH) -> TextTable:
 
 
 def _columns(rows: Sequence[tuple[str, ...]], left_out: Sequence[str]) -> Sequence[TextColumn]:
-    """Return the columns that have something to show, without some."""
+    """Return the columns that have values, without the dropped ones."""
     return [
         TextColumn(
             heading=heading,
@@ -66,7 +66,7 @@ def _columns(rows: Sequence[tuple[str, ...]], left_out: Sequence[str]) -> Sequen
 
 
 def _without_shared_words(rows: Sequence[tuple[str, ...]]) -> tuple[str, Sequence[tuple[str, ...]]]:
-    """Return the words that all names have at the same place, and the rows without them, each name said once."""
+    """Return the words that all names share at the same place, and the rows without them, each name once."""
     names = [row[0].split() for row in rows]
     if len({len(name) for name in names}) != 1:
         return "", rows
@@ -78,7 +78,7 @@ def _without_shared_words(rows: Sequence[tuple[str, ...]]) -> tuple[str, Sequenc
 
 
 def comparison_counts(comparison: Comparison) -> str:
-    """Return the line above the table: whether anything is worse, and how much of it was judged at all."""
+    """Return the line above the table: whether a result is worse, and the number of judged results."""
     counts = f"{comparison.judged_count} judged, {len(comparison.not_judged)} not judged"
     if comparison.suspected:
         counts += f", {len(comparison.suspected)} suspected"
@@ -104,20 +104,20 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
         for each in comparison.confirmed
     )
     if any(each.is_by_history for cell in comparison.cells for each in cell.speeds):
-        yield "Slower than on other days: a step in the numbers. Interleaved runs can tell code from machine."
+        yield "Slower than on other days. Interleaved runs show whether the code or the machine is the cause."
     for cell in comparison.cells:
         yield from (f"{cell.name}: left out {run}." for run in cell.set_aside)
     for cell in comparison.cells:
         yield from (f"{cell.name}, {each}." for each in cell.beside)
     yield from _differing(comparison.cells)
     if any(each.detectable is not None for cell in comparison.cells for each in cell.speeds):
-        yield "Detectable: the smallest slowdown that four of five such comparisons would report."
+        yield "Detectable: the smallest slowdown that 80 % of such comparisons would report."
     margins = f"less than {comparison.margin:.0%}, of a score less than {comparison.accuracy_margin:.1%}"
     yield f"Changes counted as the same: of a speed {margins}."
 
 
 def _differing(cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield which facts differ; of which runs, where not all of them differ so."""
+    """Yield the facts that differ, and their runs if not all differ."""
     differing: dict[str, list[str]] = {}
     for cell in cells:
         for difference in cell.differences:
@@ -129,7 +129,7 @@ def _differing(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def print_comparison(comparison: Comparison, width: int | None = None) -> None:
-    """Print counts, table and notes to standard output, in so many columns."""
+    """Print counts, table and notes to standard output, in a given width."""
     from rich.console import Console
 
     console = Console(width=width or WIDTH)
@@ -157,8 +157,8 @@ def comparison_markdown(comparison: Comparison, *, title: str) -> str:
 def comparison_junit(comparison: Comparison) -> str:
     """Return JUnit XML: a case per number, score, and count of valid runs.
 
-    What is slower, or suspected to be, less accurate, missing or lost is a failure; what could not be judged is
-    skipped, with the reason. Where that is everything, one more case is an error: skipped ones alone count as success.
+    Results that are slower, suspected, less accurate or missing are failures; unjudged ones are skipped, with the
+    reason. If all are skipped, one more case is an error, since skipped ones alone count as success.
     """
     suite = ElementTree.Element("testsuite", name="mlbench regress")
     for cell in comparison.cells:
@@ -239,7 +239,7 @@ def _score_row(cell: Cell, score: Score) -> tuple[str, ...]:
 
 
 def score_verdict(cell: Cell, score: Score) -> str:
-    """Return how a score stands to the base's."""
+    """Return the verdict on a score against the base's."""
     if score.is_worse or cell.misses_target:
         return "less accurate"
     return "not judged" if score.reason else "as accurate"

@@ -16,10 +16,10 @@ DISCLAIMER = (
 )
 
 
-ESTIMATE_NOTE = "est.: LoadGen's early-stopping estimate of that percentile, which is the result; never below it."
+ESTIMATE_NOTE = "est.: LoadGen's early-stopping estimate of that percentile: the result, never below the percentile."
 
 UNSUPPORTED = "unsupported"
-"""A failure that is no error: the backend said that it cannot compile a graph."""
+"""A failure that is not an error: the backend reported that it cannot compile a graph."""
 
 SHARED_TEST = " (shared)"
 """Marks scores of an accuracy test that an earlier run of the same engine made."""
@@ -29,14 +29,14 @@ SHORT_PRECISION = "in"
 
 
 def one_line(record: RunRecord) -> str:
-    """Return a run in one line: what ran, its result, its validity and accuracy."""
+    """Return a run in one line: its names, result, validity and accuracy."""
     found = f"{result(record)}{percentile_beside(record)}"
     judged = f"{standing(record)}{_beside(record)}, {accuracy(record)}{_not_official(record)}"
     return f"{_name(record)}: {found}, {judged}  [{record.run_id}]"
 
 
 def _beside(record: RunRecord) -> str:
-    """Return that other processes used the processors while the test ran, or other runs went on; else empty."""
+    """Return a note on other load or other runs during the test; else empty."""
     work, beside = record.other_work, record.beside
     found = [f"under other load ({work.share:.0%} of the processors)"] if work and work.is_noticeable else []
     found += [f"beside {beside.note}"] if beside and beside.note else []
@@ -44,13 +44,13 @@ def _beside(record: RunRecord) -> str:
 
 
 def _not_official(record: RunRecord) -> str:
-    """Return that the files are a smaller set; empty for others."""
+    """Return a note if the files are a smaller set; else empty."""
     rules = record.verdict.rules if record.verdict else []
     return ", a smaller set than the official one" if any(each.rule == "official_files" for each in rules) else ""
 
 
 def result(record: RunRecord) -> str:
-    """Return the result with its unit, and what it estimates (``12.3 ms est. p99``), or how the run failed."""
+    """Return the result with its unit and its percentile (``12.3 ms est. p99``), or the failure."""
     if record.failure:
         return f"{record.failure.kind} during {record.failure.stage}"
     assert record.result
@@ -58,18 +58,18 @@ def result(record: RunRecord) -> str:
 
 
 def _result_or_kind(record: RunRecord) -> str:
-    """Return the result, or the kind of the failure alone: a column is as wide as its widest cell."""
+    """Return the result, or only the kind of the failure, to keep the column narrow."""
     return record.failure.kind if record.failure else result(record)
 
 
 def estimate_note(record: RunRecord) -> str:
-    """Return which percentile LoadGen estimated where the result is such an estimate: `` est. p99``; else nothing."""
+    """Return the percentile that LoadGen estimated, if the result is such an estimate: `` est. p99``; else empty."""
     is_latency = record.result and record.result.value is not None and record.result.unit == "ns"
     return f" est. {_percentile_name(record)}" if is_latency and record.scenario_facts.has_estimate else ""
 
 
 def percentile_beside(record: RunRecord) -> str:
-    """Return the percentile of the latencies, to print beside its estimate: `` (p99 12.1 ms)``."""
+    """Return the percentile of the latencies, to print after its estimate: `` (p99 12.1 ms)``."""
     if not record.result or not estimate_note(record):
         return ""
     found = record.result.percentile_ns(record.scenario_facts.percentile or 0)
@@ -113,16 +113,16 @@ def _distant_outputs(accuracy: AccuracyRecord) -> Iterator[str]:
 
 
 def target_sign(target: TargetRecord) -> str:
-    """Return how a score that meets a target stands to what `spell_target` gives of it."""
+    """Return the sign between a score that meets a target and `spell_target`'s text."""
     if target.lower is None:
         return "<="
     return ">=" if target.upper is None else "in"
 
 
 def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
-    """Return the score, and its lower or upper limit, or both limits where there are two: ``23.01..23.95``.
+    """Return the score, and its limit, or both limits if it has two: ``23.01..23.95``.
 
-    With this many decimals, or as many as are needed to see on which side of a limit the score lies.
+    Both have this many decimals, or as many as needed to tell the score from a limit.
     """
     ends = [end for end in (target.lower, target.upper) if end is not None]
     sizes = [math.floor(math.log10(abs(end))) for end in ends if end and math.isfinite(end)]
@@ -133,7 +133,7 @@ def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
 
 
 def table(records: Sequence[RunRecord], width: int = WIDTH) -> TextTable:
-    """Return a table with a row of one line per run, and as many columns as fit; `show` has the others."""
+    """Return a table with a line per run and as many columns as fit; `show` has the others."""
     choices = list(_column_choices(records))
     columns = fit_columns(choices, width)
     shown = {"precision" if column.heading == SHORT_PRECISION else column.heading for column in columns}
@@ -147,7 +147,7 @@ def table(records: Sequence[RunRecord], width: int = WIDTH) -> TextTable:
 
 
 def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColumn]]:
-    """Yield all columns, then fewer and fewer."""
+    """Yield sets of columns: all of them first, then fewer each time."""
     name = [
         TextColumn(heading="workload", cells=[record.model for record in records], is_cropped=True),
         TextColumn(heading="backend", cells=[record.backend for record in records], is_cropped=True),
@@ -182,7 +182,7 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
 
 
 def short_ids(records: Sequence[RunRecord]) -> list[str]:
-    """Return for each run what can be typed for it: the last part of its id, or the whole where several share that."""
+    """Return a name for each run: the last part of its id, or the whole id if several share it."""
     endings = [record.run_id.rpartition("-")[2] for record in records]
     shared = {ending for ending, count in Counter(endings).items() if count > 1}
     return [record.run_id if ending in shared else ending for record, ending in zip(records, endings, strict=True)]
@@ -195,9 +195,9 @@ def _counts(record: RunRecord) -> str:
 
 
 def precision_table(records: Sequence[RunRecord]) -> TextTable:
-    """Return precisions side by side: speed, memory and accuracy, and what each loses against the first of its kind.
+    """Return a table of precisions: speed, memory and accuracy, each with the change from the first one.
 
-    The kind is workload, backend and scenario; where another backend stepped in for a precision, without the backend.
+    The base is the backend's first run if it has the scenario's first precision, else the scenario's first run.
     """
     shown = TextTable(title="precisions", title_justify="left")
     for heading in ("workload", "backend", "scenario", "precision"):
@@ -223,7 +223,7 @@ def precision_table(records: Sequence[RunRecord]) -> TextTable:
 
 
 def _peak_memory(record: RunRecord) -> str:
-    """Return the device's own memory where it has some and the backend knows it, else the process's."""
+    """Return the device's memory if the backend reports it, else the process's."""
     device, host = record.runtime.device_peak_memory_bytes, record.peak_memory_bytes
     if device is not None:
         return f"{device / 2**30:.2f} GiB (device)"
@@ -239,7 +239,7 @@ def _speed(record: RunRecord, base: RunRecord) -> str:
 
 
 def _score_and_loss(record: RunRecord, base: RunRecord) -> tuple[str, str]:
-    """Return the first required score, and how much of the base's it lost, in percent of that."""
+    """Return the first required score, and its loss from the base's in percent."""
     targets = [
         next((target for target in each.accuracy.targets if target.required), None) if each.accuracy else None
         for each in (record, base)
@@ -252,13 +252,13 @@ def _score_and_loss(record: RunRecord, base: RunRecord) -> tuple[str, str]:
 
 
 def conditions(records: Sequence[RunRecord]) -> str:
-    """Return a line with what all runs of a table share."""
+    """Return a line with the facts that all runs of a table share."""
     first = records[0]
     tiers = ", ".join(sorted({record.tier for record in records}))
     profiles = ", ".join(sorted({record.profile for record in records}))
     line = f"{first.environment.processor}; profile {profiles}, tier {tiers}"
     beyond = sorted({record.scenario for record in records if record.scenario_facts.is_beyond_rules})
-    line += f"; {', '.join(beyond)}: no v4.1 scenario" if beyond else ""
+    line += f"; {', '.join(beyond)}: not a v4.1 scenario" if beyond else ""
     is_any_shared = any(record.accuracy and record.accuracy.tested_in for record in records)
     return f"{line};{SHARED_TEST}: the accuracy test of an earlier run of the same engine" if is_any_shared else line
 
@@ -275,7 +275,7 @@ def problems(record: RunRecord) -> Iterator[str]:
 
 
 def says_all(failure: FailureRecord) -> bool:
-    """Return whether a failure's message says all that its log does: an error of mlbench's own, with what to do."""
+    """Return whether a failure's message is enough without its log: mlbench's own error with a hint."""
     last = failure.log_tail.rstrip().rpartition("\n")[2]
     return failure.kind == UNSUPPORTED or (last.startswith("mlbench.") and last.endswith(f": {failure.message}"))
 
@@ -286,7 +286,7 @@ def log_lines(failure: FailureRecord) -> Iterator[str]:
 
 
 def rule_line(rule: RuleRecord) -> str:
-    """Return a rule with what was measured, its limit, and the fix where it failed."""
+    """Return a rule with the measured value, its limit, and the fix if it failed."""
     mark = "ok  " if rule.passed else ("FAIL" if rule.required else "miss")
     measured, limit = format_rule_values(rule)
     line = f"{mark} {rule.rule}: {measured}, limit {limit}"
@@ -294,7 +294,7 @@ def rule_line(rule: RuleRecord) -> str:
 
 
 def format_rule_values(rule: RuleRecord) -> tuple[str, str]:
-    """Return what a rule measured and its limit, with their unit and as many digits as tell them apart."""
+    """Return a rule's measured value and its limit, with their unit and enough digits to tell them apart."""
     measured, limit, unit = rule.measured, rule.limit, rule.unit
     ends = _ends(limit)
     if isinstance(measured, bool | str | None) or not ends:
@@ -331,7 +331,7 @@ def _name(record: RunRecord) -> str:
 
 
 def p99(record: RunRecord) -> str:
-    """Return the 99th percentile latency, or a dash where the scenario has no meaningful latency."""
+    """Return the 99th percentile latency, or a dash if the scenario has no meaningful latency."""
     found = record.result.percentile_ns(0.99) if record.result else None
     return duration(found) if found and record.scenario_facts.percentile else "-"
 

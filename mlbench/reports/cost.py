@@ -50,7 +50,7 @@ def cost_rows(yields: Yields) -> Iterator[tuple[str, ...]]:
 
 
 def cost_notes(yields: Yields) -> list[str]:
-    """Return the lines below a table: where the prices come from, and which runs are in no row."""
+    """Return the lines below a table: the source of the prices, and runs that are not in it."""
     source = [f"Prices: {yields.source}."] if yields.source else []
     return [*source, *(f"Left out {each}." for each in yields.left_out)]
 

@@ -34,34 +34,34 @@ class CurveTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """The results of the runs at one rate: medians of those that count; where none does, of all."""
+    """The results of the runs at one rate: medians of the valid ones; if none is valid, of all."""
 
     rate_per_s: float | None
-    """Null: all samples at once."""
+    """Rate of arrivals; null: all samples at once."""
     unit: str
     per_device: float | None
-    """Throughput, divided by the accelerators that were used; of a system without, as it is."""
+    """Throughput per accelerator used; without accelerators, of the whole system."""
     low: float | None
     high: float | None
-    """The greatest ``per_device`` of the runs, as ``low`` is the least."""
+    """Largest ``per_device`` of the runs; ``low`` is the smallest."""
     per_user: float | None
-    """Tokens/s that one user sees: by the 90th percentile of the time per output token. Null where there are none."""
+    """Tokens/s that one user sees, from the 90th percentile of TPOT. Null without tokens."""
     latency: CurveTimes
     ttft: CurveTimes
     problem: str
-    """Why the point does not count; empty: it does."""
+    """Reason why the point is not valid; empty if it is."""
     is_accurate: bool | None
-    """Null where not scored."""
+    """Whether all were accurate; null where not scored."""
     runs: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Name of the point in tables."""
         return "all at once" if self.rate_per_s is None else f"{self.rate_per_s:g}/s"
 
     @property
     def times(self) -> CurveTimes:
-        """Return what a user waits for: the first token, where tokens are measured, else the answer."""
+        """Return the latency that a user sees: TTFT where tokens are measured, else that of the answer."""
         return self.ttft if self.ttft.p99_ns is not None else self.latency
 
 
@@ -74,7 +74,7 @@ def curve_points(records: Iterable[RunRecord]) -> list[CurvePoint]:
 
 
 def is_dominated(point: CurvePoint, points: Sequence[CurvePoint]) -> bool:
-    """Return whether another point that counts is at least as fast for all users together and for each of them."""
+    """Return whether another valid point is at least as good in throughput and in latency."""
     others = [each for each in points if each is not point and not each.problem and each.rate_per_s is not None]
     return any(_is_better(each, point) for each in others)
 
@@ -96,7 +96,7 @@ def table_rows(points: Sequence[CurvePoint]) -> Iterator[tuple[str, ...]]:
 
 
 def headings(points: Sequence[CurvePoint]) -> tuple[str, ...]:
-    """Return what the columns of `table_rows` hold."""
+    """Return the headings of `table_rows`."""
     if any(each.per_user is not None for each in points):
         return "load", "per device", "repeats", "tokens/s per user", "TTFT p90 / p99", "counts", "accuracy"
     return "load", "per device", "repeats", "latency p90 / p99", "counts", "accuracy"
@@ -117,26 +117,26 @@ def curve_json(points: Sequence[CurvePoint], *, missing: int, made: int) -> str:
 
 
 class Left(Protocol):
-    """What is left of a curve."""
+    """The missing part of a curve."""
 
     @property
     def rates_per_s(self) -> Sequence[float]:
-        """Its rates; empty while they are not known."""
+        """Rates of its points; empty while they are unknown."""
 
     @property
     def seconds(self) -> float:
-        """How long it takes."""
+        """Duration of the missing runs."""
 
     @property
     def stored(self) -> int:
-        """Runs that are there."""
+        """Number of stored runs."""
 
 
 def curve_plan_line(name: str, runs: int, left: Left) -> str:
-    """Return what a curve of so many runs will measure, and how long that takes."""
+    """Return the plan of a curve: its number of runs, rates and duration."""
     rates = f" at {', '.join(f'{rate:g}' for rate in left.rates_per_s)}/s and all at once" if left.rates_per_s else ""
-    first = "" if left.rates_per_s else " The rates follow from the first of them, which sends everything at once."
-    there = f"; {left.stored} are there" if left.stored else ""
+    first = "" if left.rates_per_s else " The first run, with all samples at once, determines the rates."
+    there = f"; {left.stored} are stored" if left.stored else ""
     time = f"about {rough_time(left.seconds)}" if left.seconds else "nothing is left to measure"
     return f"{name}: {runs} runs{rates}{there}: {time}.{first}"
 

@@ -1,4 +1,4 @@
-"""A run in sentences: its result, whether it counts, the meaning of each part, and what to do next."""
+"""A run in sentences: its result and validity, the meaning of each part, and the next step."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mlbench.reports.units import plural
 RESULTS_OF = {
     Arrivals.ALL_AT_ONCE: "samples answered per second when all are sent at once: the throughput",
     Arrivals.AT_A_RATE: "queries answered per second within the latency limit, at random arrival times",
-    Arrivals.ONE_BY_ONE: "the latency of a query, sent when the previous one is answered: what a single user waits",
+    Arrivals.ONE_BY_ONE: "the latency of a query, sent when the previous one is answered: the wait of a single user",
 }
-"""What the number of a scenario is, by when its queries are sent."""
+"""Meaning of a scenario's result, by arrival pattern."""
 
 TIERS = {
-    "smoke": "seconds long: it shows that everything works, and is too short to compare small differences",
-    "dev": "a minute long: for work on a backend, shorter than the official rules demand",
-    "valid": "as long as the official rules demand",
+    "smoke": "seconds long: it shows that everything works, but is too short to compare small differences",
+    "dev": "a minute long: for work on a backend; shorter than the official rules require",
+    "valid": "as long as the official rules require",
 }
 
 
 def sentence(record: RunRecord) -> str:
-    """Return what a run found and whether that counts, in a sentence."""
+    """Return a sentence with a run's result and its validity."""
     what = f"{record.model} on {record.backend} ({record.precision}, {record.scenario})"
     if record.failure:
         return f"{what} has no result: {record.failure.kind} during {record.failure.stage}."
@@ -46,20 +46,20 @@ def _scored(record: RunRecord) -> str:
 
 
 def next_step(record: RunRecord) -> str:
-    """Return what to do about a run: fix what failed, or measure it in a way that can be compared."""
+    """Return the next step after a run: the fix of a failure, or a measurement that can be compared."""
     if record.failure:
         what = record.failure.message.rstrip(".")
         if record.failure.kind == UNSUPPORTED:
-            return f"{what}. The backend lacks what this workload needs; others may run. The end of its log is below."
+            return f"{what}. The backend does not support this workload; others may. The end of its log is below."
         return f"{what}. The end of its log is below; fix that, then run it again."
     if not record.is_good:
         fixes = dict.fromkeys(rule.fix for rule in _failed(record) if rule.fix)
-        return " ".join(fixes) or "The rules below say what was measured and what was demanded."
+        return " ".join(fixes) or "The rules below have the measured values and the limits."
     if record.imported or (record.tier, record.profile) == ("valid", "full"):
-        return f"See where it stands among published results: mlbench published --place {record.run_id[-4:]}"
+        return f"See its rank among published results: mlbench published --place {record.run_id[-4:]}"
     beside = ""
     if (others := record.other_work) and others.is_noticeable:
-        beside = f"Other work used {others.share:.0%} of the processors during the test; do this on a quiet machine. "
+        beside = f"Other work used {others.share:.0%} of the processors during the test; use an idle machine. "
     if record.beside and record.beside.note:
         beside += f"It was measured beside {record.beside.note}: compare it with runs that are, as these will be. "
     again = f"{_command(record)} --repeat 5 --tag before"
@@ -67,11 +67,11 @@ def next_step(record: RunRecord) -> str:
 
 
 def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
-    """Yield each part of a completed run's line as it is printed, and what it means."""
+    """Yield each part of a completed run's line, with its meaning."""
     assert record.result and record.verdict
     yield result(record), _meaning_of_result(record)
     if p99(record) != "-":
-        yield f"p99 {p99(record)}", "99 of 100 were answered within this time"
+        yield f"p99 {p99(record)}", "99 % were answered within this time"
     if record.verdict.is_valid:
         held = sum(1 for rule in record.verdict.rules if rule.passed)
         yield "valid", f"{plural(held, 'rule')} passed: no reply missing, repeated, cached or invented"
@@ -82,7 +82,7 @@ def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
     if overhead(record) != "-":
         yield (
             f"overhead {overhead(record)}",
-            "of each sample's time is spent in mlbench and LoadGen, measured on this machine",
+            "of each sample's time is mlbench's and LoadGen's own, measured on this machine",
         )
     yield f"tier {record.tier}", TIERS.get(record.tier, "")
 
@@ -115,7 +115,7 @@ def _command(record: RunRecord) -> str:
 
 
 def _as_given(value: Any) -> str:
-    """Return a setting's value as the command line takes it."""
+    """Return a setting's value in the form of the command line."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     return ",".join(f"{name}={each}" for name, each in value.items()) if isinstance(value, dict) else str(value)

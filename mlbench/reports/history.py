@@ -42,7 +42,7 @@ def sparkline(history: History) -> str:
 
 
 def history_table(history: History) -> TextTable:
-    """Return a row per level: since when, how many runs, how high, and how the step to it is judged."""
+    """Return a row per level: its start, number of runs and value, and the verdict on the step to it."""
     table = TextTable(box=None, pad_edge=False)
     for heading in ("since", "runs", "level", "speed", "interval", "step", "first run"):
         table.add_column(heading, justify="right" if heading in ("runs", "level", "speed", "interval") else "left")
@@ -52,9 +52,9 @@ def history_table(history: History) -> TextTable:
 
 
 def history_notes(history: History) -> Iterator[str]:
-    """Yield why no steps were searched for, and what else differs at each step."""
+    """Yield the reason why steps were not searched, and other changes at each step."""
     if history.reason:
-        yield f"No steps searched for: {history.reason}."
+        yield f"Steps were not searched: {history.reason}."
     for step in history.steps:
         for difference in step.differences:
             yield f"{history.points[step.index].created:%Y-%m-%d %H:%M}: {difference}."
@@ -70,7 +70,7 @@ def histories_json(histories: Sequence[History]) -> str:
 
 
 def print_histories(histories: Sequence[History], width: int | None = None) -> None:
-    """Print them to standard output, in so many columns."""
+    """Print histories to standard output, in a given width."""
     from rich.console import Console
 
     console = Console(width=width or WIDTH)

@@ -1,4 +1,4 @@
-"""A Markdown table of which workloads pass on which backends."""
+"""A Markdown table of workloads that pass, by backend."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def matrix(
 ) -> str:
     """Return a table of workloads and backends, from the newest run of each combination.
 
-    A cell counts the scenarios that are valid and accurate, and says of each other one how its run ended or that it is
-    untested. Where there is no run it says that the backend is untested or cannot run here; why not stands below.
+    A cell counts the scenarios that are valid and accurate, and names the end of each other one's run, or untested.
+    Without a run the cell says untested or cannot run here, with the reason below the table.
 
     Args:
         records: of stored runs, in any order.
@@ -65,7 +65,7 @@ def _cell(runs: Sequence[RunRecord], defined: Sequence[str], absence: str) -> st
 
 
 def _ending(run: RunRecord) -> str:
-    """Return in a few words why a run does not count."""
+    """Return the reason in a few words why a run is not valid."""
     if run.failure:
         return f"unsupported: {run.failure.message}" if run.failure.kind == "unsupported" else run.failure.kind
     return "INVALID" if standing(run) == "INVALID" else "misses its target"

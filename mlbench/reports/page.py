@@ -83,11 +83,11 @@ def _lines(record: RunRecord) -> Iterator[str]:
 
 def _beyond_rules(record: RunRecord) -> Iterator[str]:
     if record.scenario_facts.is_beyond_rules:
-        yield f"            {record.scenario} is no v4.1 scenario: no such run is conformant"
+        yield f"            {record.scenario} is not a v4.1 scenario, so no such run is conformant"
 
 
 def _engine(record: RunRecord) -> Iterator[str]:
-    """Yield the engine's statistics and the runtime's facts, those that have a value."""
+    """Yield the engine's statistics and the runtime's facts that have a value."""
     facts = {**statistics_to_json(record.engine), **runtime_to_json(record.runtime)}
     if known := {key: value for key, value in facts.items() if value not in _NOTHING}:
         yield from ("", "Engine")
@@ -95,9 +95,9 @@ def _engine(record: RunRecord) -> Iterator[str]:
 
 
 def _origin(record: RunRecord) -> Iterator[str]:
-    """Yield where a run comes from that is not just a run for a result."""
+    """Yield the origin of an imported run, a compliance test or a replay."""
     if record.imported:
-        yield f"  imported  {record.imported.path}; mlbench read its logs, and did not see the run"
+        yield f"  imported  {record.imported.path}; mlbench read its logs, and did not make the run"
     if record.audit:
         yield f"  audit     {record.audit.test} of {record.audit.of}"
     if record.replay:
@@ -106,23 +106,23 @@ def _origin(record: RunRecord) -> Iterator[str]:
 
 
 def _steady(record: RunRecord) -> Iterator[str]:
-    """Yield the speed of a language model without the tail, where all samples came at once."""
+    """Yield the speed of a language model without the tail, if all samples came at once."""
     engine = record.engine
     if not isinstance(engine, GenerationStatistics) or not engine.steady:
         return
     if not record.scenario_facts.sends_all_at_once:
         return
     if not (speed := steady_speed(record)):
-        yield "            no sample waited for a slot: all of it is the tail of a longer test"
+        yield "            no sample waited for a slot, so the whole test is a tail"
         return
     yield (
-        f"            {speed} as long as samples waited for a slot; "
-        f"the tail, in which none did, took {engine.steady.tail_share:.0%} of the time"
+        f"            {speed} while samples waited for a slot; "
+        f"the tail, without waiting samples, took {engine.steady.tail_share:.0%} of the time"
     )
 
 
 def _stages(stages_ns: Mapping[str, int]) -> str:
-    """Return where a run's time went: the stages that took a twentieth of it or more, and the rest together."""
+    """Return the times of a run's stages: those of 5 % or more, and the sum of the rest."""
     whole_ns = sum(stages_ns.values())
     long = {stage: spent_ns for stage, spent_ns in stages_ns.items() if spent_ns * 20 >= whole_ns}
     parts = [f"{stage} {duration(spent_ns)}" for stage, spent_ns in long.items()]
@@ -132,7 +132,7 @@ def _stages(stages_ns: Mapping[str, int]) -> str:
 
 
 def _difference(difference: OutputDifferenceRecord, precision: str) -> str:
-    """Return how far outputs are from the fp32 model's, and how far they may be."""
+    """Return the difference of outputs from the fp32 model's, and its bound."""
     value = "not a number" if difference.value is None else f"{difference.value:.3g}"
     bound = "no bound is known" if difference.bound is None else f"{difference.bound:.3g} allowed"
     samples = plural(difference.samples, "sample")
@@ -156,7 +156,7 @@ _COLUMNS = ("50.00_percentile", "90.00_percentile", "99.00_percentile", "99.90_p
 
 
 def _times_of_tokens(latencies: Mapping[str, int]) -> Iterator[str]:
-    """Yield a table of what a user of a language model waits for: LoadGen's names are for programs."""
+    """Yield a table of a language model's latencies, under readable names."""
     rows = {"TTFT, first token": "first_token_{}_latency", "TPOT, each further token": f"{_TOKENS}_{{}}"}
     rows["whole answer"] = "{}_latency"
     headings = (f"p{float(column.partition('_')[0]):g}" for column in _COLUMNS)
@@ -168,7 +168,7 @@ def _times_of_tokens(latencies: Mapping[str, int]) -> Iterator[str]:
 
 
 def _machine(record: RunRecord) -> Iterator[str]:
-    """Yield the machine's utilisation and energy, or why they are unknown."""
+    """Yield the machine's utilisation and energy, or the reason why they are unknown."""
     if work := record.work:
         yield (
             f"  {'work per sample':<22} {with_prefix(work.operations_per_sample, 'op')} and "
@@ -190,7 +190,7 @@ def _machine(record: RunRecord) -> Iterator[str]:
         yield f"  {'lane':<22} {beside.lane} of {beside.lanes}: {_lane(beside)}"
         yield f"  {'beside it':<22} {_neighbours(beside)}"
         if beside.strayed:
-            yield f"  {'not kept to its lane':<22} it could use processors {_numbers(beside.strayed)}, too"
+            yield f"  {'not kept to its lane':<22} it could also use processors {_numbers(beside.strayed)}"
     if energy := record.energy:
         yield f"  {'energy':<22} {', '.join(_joules(energy))}"
         yield f"  {'measured':<22} {energy.covers}, by {energy.source}, in {energy.seconds:.1f} s"
@@ -206,11 +206,11 @@ def _lane(beside: BesideRecord) -> str:
 
 
 def _neighbours(beside: BesideRecord) -> str:
-    """Return the runs on other lanes, and what they shared with this one."""
+    """Return the runs on other lanes, and the resources shared with this one."""
     if not beside.runs:
-        return "nothing of its command while it was measured"
+        return "no other run of its command during the test"
     runs = ", ".join(f"{each.workload} {each.backend} {each.scenario} [{each.run_id[-4:]}]" for each in beside.runs)
-    return f"{runs}; shared: {', '.join(beside.shared) or 'nothing that is known'}"
+    return f"{runs}; shared: {', '.join(beside.shared) or 'nothing known'}"
 
 
 def _numbers(processors: Sequence[int]) -> str:
@@ -248,7 +248,7 @@ def _conditions(record: RunRecord) -> Iterator[str]:
 
 
 def _node(node: ReachedNodeRecord) -> Iterator[str]:
-    """Yield what a node is, and what it did in the performance test."""
+    """Yield a node's machine, and its work in the performance test."""
     yield f"{node.node.environment.processor}"
     if node.device and node.device != "cpu":
         yield node.device

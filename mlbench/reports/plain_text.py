@@ -16,7 +16,7 @@ _SPELLED = {"&": "&amp;", "<": "&lt;"}
 
 
 def terminal_text(text: str) -> str:
-    r"""Return text, of one or more lines, whose control characters can be read and do nothing: ``\x1b[31m``."""
+    r"""Return text, of one or more lines, with control characters spelled out: ``\x1b[31m``."""
     return _ACTED_ON.sub(_escape, text)
 
 

@@ -1,4 +1,4 @@
-"""What several runs will take, in a line."""
+"""The expected cost of several runs, in a line."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _WORDS = {Basis.SAME: "about", Basis.SIMILAR: "roughly", Basis.ELSEWHERE: "perha
 
 
 def spell_time(time: ExpectedTime) -> str:
-    """Return a duration after a word for how well it is known: ``about 14 min``, ``more than 2 min``."""
+    """Return a duration with a word for its certainty: ``about 14 min``, ``more than 2 min``."""
     return f"{_WORDS[time.basis]} {rough_time(time.seconds)}"
 
 
 def preflight(cost: ExpectedCost, *, done: int, lanes: int = 1) -> str:
-    """Return the cost of the runs to come, on so many lanes, and what the estimate rests on."""
+    """Return the cost of the planned runs on a number of lanes, and the basis of the estimate."""
     if not cost.runs:
-        return f"All {done} runs exist already; --fresh makes them again."
-    parts = [f"{plural(cost.runs, 'run')} to make" + (f", {done} are there" if done else "")]
+        return f"All {done} runs are stored already; --fresh repeats them."
+    parts = [f"{plural(cost.runs, 'run')} to make" + (f", {done} are stored" if done else "")]
     parts += [f"on {lanes} lanes, {spell_time(cost.time.spread(lanes))}" if lanes > 1 else spell_time(cost.time)]
     if cost.disk_bytes:
         parts.append(f"about {cost.disk_bytes / 1e6:,.1f} MB of disk")
@@ -35,7 +35,7 @@ def _bases(cost: ExpectedCost) -> Iterator[str]:
         yield f"{cost.similar_runs} guessed from other runs of their tier"
     for runs, basis in (
         (cost.elsewhere_runs, "estimated from other runs on a 2-core machine"),
-        (cost.unknown_runs, "so only the time that the tier measures for is counted"),
+        (cost.unknown_runs, "so only the tier's measuring time is counted"),
     ):
         if runs:
             which = "no run" if runs == cost.runs else f"for {runs} no run"

@@ -1,4 +1,4 @@
-"""How far a run is, alone and among others, and how long it will take: as text, at a given moment."""
+"""Progress of a run, alone and among others, and the time left: as text, at a given moment."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from mlbench.reports.units import number_of, rough_time
 from mlbench.wire.load_progress import LoadProgress
 
 _NOTED_FROM_S = 5.0
-"""A stage that lasts longer says for how long it has."""
+"""Duration after which a stage shows its elapsed time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlace:
-    """Where a run stands among those made one after another."""
+    """The place of a run among several."""
 
     number: int
-    """From 1."""
+    """Number of the run, from 1."""
     of: int
     this: ExpectedTime
-    """How long the run takes."""
+    """Expected duration of the run."""
     others: ExpectedTime
-    """How long those after it take."""
+    """Expected duration of the later runs."""
 
 
 class RunProgress:
-    """Follows a run by the messages of its process. Moments are in seconds, of any clock."""
+    """Follows a run by the messages of its process. Times are in seconds, from any clock."""
 
     def __init__(self, name: str, place: RunPlace, *, began_s: float, first_began_s: float) -> None:
-        """Begin with a run that just began, of several the first of which began at ``first_began_s``."""
+        """Start with a run that just began; the first of several began at ``first_began_s``."""
         self._name = name
         self._place = place
         self._began_s = began_s
@@ -47,7 +47,7 @@ class RunProgress:
         self._filled = 0.0
 
     def on_progress(self, message: Mapping[str, Any], now_s: float) -> None:
-        """Take in a message: its ``stage``, and what else it says of a test or a slow batch."""
+        """Handle a message: its ``stage``, and its facts about a test or a slow batch."""
         if message["stage"] != self._stage:
             self._stage, self._stage_began_s = message["stage"], now_s
             self._test, self._step = None, ""
@@ -73,11 +73,11 @@ class RunProgress:
         return [f"{place} {drawn} {self._spell_left(left)}", single_line(self._describe_stage(now_s))]
 
     def stage(self, now_s: float) -> str:
-        """Return what the run is doing, on one line: ``bert pytorch Offline: compile``."""
+        """Return the run's current stage, on one line: ``bert pytorch Offline: compile``."""
         return single_line(self._describe_stage(now_s))
 
     def left(self, now_s: float) -> ExpectedTime | None:
-        """Return how long it takes until the last run has ended; None where nothing is known of that."""
+        """Return the time until the last run ends; None if it is unknown."""
         this, others = self._place.this, self._place.others
         run_left_s = this.seconds - (now_s - self._began_s)
         test_left_s = self._test_left_s(now_s)
@@ -94,7 +94,7 @@ class RunProgress:
         return "it takes longer than earlier runs" if is_known else "time left not known yet"
 
     def _share(self, now_s: float, left: ExpectedTime | None) -> float:
-        """Return how much is done: of the time where that is known, else of the runs."""
+        """Return the share that is done: of the time if it is known, else of the runs."""
         if left is None or Basis.NOTHING in (self._place.this.basis, self._place.others.basis):
             return (self._place.number - 1) / self._place.of
         passed_s = now_s - self._first_began_s
@@ -122,7 +122,7 @@ class RunProgress:
 
 
 def _samples(test: LoadProgress) -> str:
-    """Return how many samples were answered, and of how many where their number ends the test."""
+    """Return the number of answered samples, and the total if it ends the test."""
     answered = test.counts.answered
     is_counted = not test.demand.least_s or answered < test.samples
     of = f" of {number_of(test.samples)}" if is_counted else ""

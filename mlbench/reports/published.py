@@ -23,7 +23,7 @@ PUBLISHED_WIDTH = 200
 
 
 def build_published_table(results: Sequence[Published], width: int = PUBLISHED_WIDTH) -> TextTable:
-    """Return a row per run, as published, with its value per accelerator; one for two accuracies is there once.
+    """Return a row per published run, with its value per accelerator; one for two accuracies appears once.
 
     A narrow console gets fewer columns.
     """
@@ -66,7 +66,7 @@ def place_lines(place: Rank) -> Iterator[str]:
     for each in place.worse:
         yield _line(each)
     yield ""
-    used = f"Per accelerator, of which this run used {place.accelerators}" if place.accelerators else "Per system"
+    used = f"Per accelerator; this run used {place.accelerators}" if place.accelerators else "Per system"
     kind = "Latency" if place.unit == "ms" else used
     yield f"{kind}; different systems, software and dates. Not a comparison that MLCommons has reviewed."
     yield DISCLAIMER
@@ -80,7 +80,7 @@ def _line(each: Published) -> str:
 
 
 def rows_table(rows: Sequence[dict[str, str]]) -> TextTable:
-    """Return the rows of a file as they are, without columns that are empty throughout."""
+    """Return the rows of a file, without columns that are empty in all rows."""
     table = TextTable(caption=SOURCE, caption_justify="left")
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
     for name in columns:

@@ -1,4 +1,4 @@
-"""What is said before a replay starts."""
+"""The lines before a replay starts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[str]:
-    """Yield what is run again, and in what machine and versions differ from then."""
+    """Yield the run to repeat, and the differences in machine and versions."""
     record = plan.record
     what = f"{record.workload} {record.backend} {record.scenario}, {record.profile}, {record.precision}"
     took = f", {rough_time(record.duration_ns / 1e9)} then" if record.duration_ns else ""
     yield f"Replay of {record.run_id}: {what}, tier {record.tier}{took}."
     if plan.replay.chosen:
-        yield f"  Taken over: {chosen_text(plan.replay)}."
+        yield f"  Reused: {chosen_text(plan.replay)}."
     yield from (f"  {each}." for each in (*plan.machine, *plan.software))
     if not plan.machine and not plan.software:
         yield "  Same machine, same versions."
 
 
 def chosen_text(replay: ReplayRecord) -> str:
-    """Return what the repeated run chose by measuring: ``execution.batch 8``."""
+    """Return the values that the repeated run chose by measuring: ``execution.batch 8``."""
     return ", ".join(f"{key} {value:g}" for key, value in replay.chosen.items())

@@ -22,13 +22,13 @@ unless they are started with `--trust` or the same value is given.
 
 
 def description_line(setting: SettingDescription) -> str:
-    """Return the first sentence on what a setting does, and what it takes."""
+    """Return the first sentence about a setting, and its allowed values."""
     takes = "; ".join(filter(None, (setting.values, setting.does)))
     return f"{plain_words(setting.summary)} [{takes}]".strip()
 
 
 def plain_words(text: str) -> str:
-    """Return a docstring without its marks for code."""
+    """Return a docstring without code marks."""
     return text.replace("``", "").replace("`", "")
 
 

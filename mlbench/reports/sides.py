@@ -1,4 +1,4 @@
-"""Two or more sides of a comparison in one picture: a bar for each, and how it stands to the base."""
+"""Two or more sides of a comparison in one picture: a bar for each, and its ratio to the base."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Row:
 
 
 def sides_lines(base: str, sides: Sequence[NewSide], width: int | None = None) -> Iterator[str]:
-    """Yield the lines of the picture: of each number of each kind of runs, a heading and a line per side."""
+    """Yield the lines of the picture: a heading and a line per side, for each number of each kind of runs."""
     for key in dict.fromkeys(cell.key for side in sides for cell in side.comparison.cells):
         found = [(side.name, cell) for side in sides for cell in side.comparison.cells if cell.key == key]
         for measure in dict.fromkeys(each.measure for _, cell in found for each in cell.speeds):
@@ -52,13 +52,13 @@ def sides_lines(base: str, sides: Sequence[NewSide], width: int | None = None) -
 
 
 def shared_name(cells: Sequence[Cell]) -> str:
-    """Return what the names of runs on both sides have in common: ``resnet50 Offline fp32``."""
+    """Return the common part of the names of runs on both sides: ``resnet50 Offline fp32``."""
     names = [name.split() for cell in cells for name in (cell.base_name, cell.name)]
     return " ".join(words[0] for words in zip(*names, strict=False) if len(set(words)) == 1)
 
 
 def backend_lines(compared: Sequence[BackendComparison], width: int | None = None) -> Iterator[str]:
-    """Yield the picture of each kind of runs on several backends, and a sentence with the answer and what to type.
+    """Yield the picture of each kind of runs on several backends, and a sentence with the answer and a command.
 
     The runs are those that were just made.
     """
@@ -75,7 +75,7 @@ def backend_lines(compared: Sequence[BackendComparison], width: int | None = Non
 
 
 def _answers(compared: Sequence[BackendComparison]) -> Iterator[str]:
-    """Yield how many times as fast each backend is as the first, over all kinds of runs."""
+    """Yield the speed of each backend relative to the first, over all kinds of runs."""
     ratios: dict[tuple[str, str], list[float]] = {}
     for each in compared:
         for name, comparison in each.others:
@@ -108,7 +108,7 @@ def _speed_lines(base: str, measure: str, found: Sequence[tuple[str, Cell]], wid
 
 
 def _label(side: str, runs: str, shared: str) -> str:
-    """Return the name of a side, with what tells its runs from the others'."""
+    """Return the name of a side, with the words that distinguish its runs."""
     known = {*shared.split(), side}
     return " ".join([side, *(word for word in runs.split() if word not in known)])
 

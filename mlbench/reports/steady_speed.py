@@ -9,9 +9,9 @@ from mlbench.reports.units import quantity
 
 
 def steady_speed(record: RunRecord) -> str:
-    """Return the speed as long as samples waited for a slot; empty where none did, or samples came over time.
+    """Return the speed while samples waited for a slot; empty if none waited, or samples came over time.
 
-    In samples where the rules count a fixed number of tokens for each: the result's tokens are not the answers' there.
+    In samples where the rules count a fixed number of tokens for each, since the result's tokens are not the answers'.
     """
     engine = record.engine
     if not isinstance(engine, GenerationStatistics) or not record.scenario_facts.sends_all_at_once:

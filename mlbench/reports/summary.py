@@ -1,4 +1,4 @@
-"""A summary of a set of runs: its combinations, whether each counts, and a sentence on that."""
+"""A summary of a set of runs: its combinations, their validity, and a sentence about it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mlbench.reports.console import estimate_note, result
 from mlbench.reports.units import number_of, plural, quantity
 
 _LOAD = "load."
-"""Settings of how runs are driven, not of what is driven."""
+"""Settings of the load, not of the system."""
 
 TIERS = {
-    "smoke": "Tier smoke: seconds per run. It shows that something works; do not rely on its numbers.",
-    "dev": "Tier dev: a minute a run. It compares two changes on one machine.",
+    "smoke": "Tier smoke: seconds per run. It shows that the system works; do not rely on its numbers.",
+    "dev": "Tier dev: a minute per run. It compares two changes on one machine.",
     "valid": "Tier valid: the official durations and counts.",
 }
 
@@ -33,9 +33,9 @@ class Combination:
     """Runs of the same request on the same machine, oldest first: repeats of each other."""
 
     series: str
-    """What stands side by side within a workload: ``onnxruntime int8``."""
+    """Name of its series within a workload: ``onnxruntime int8``."""
     system: str
-    """The same but for how it was loaded: runs of one system at several rates make a curve."""
+    """The series without the load: runs of one system at several rates make a curve."""
     runs: tuple[RunRecord, ...]
 
     @property
@@ -60,12 +60,12 @@ class Combination:
 
     @property
     def counted(self) -> tuple[RunRecord, ...]:
-        """The runs whose speed is a number to use: valid ones with a result."""
+        """The runs whose speed counts: valid ones with a result."""
         return tuple(each for each in self.runs if value_of(each) is not None)
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The results of the runs that count, in their unit."""
+        """The results of the valid runs, in their unit."""
         return tuple(value for each in self.runs if (value := value_of(each)) is not None)
 
     @property
@@ -74,14 +74,14 @@ class Combination:
         return tuple(each for each in self.runs if not each.is_good)
 
     def middle(self) -> str:
-        """Return the median result of the runs that count; without one, how the newest run ended."""
+        """Return the median result of the valid runs; without one, the end of the newest run."""
         if not self.values:
             verdict = self.newest.verdict
             return "INVALID" if verdict and not verdict.is_valid else result(self.newest)
         return quantity(statistics.median(self.values), self.unit) + estimate_note(self.counted[0])
 
     def spread(self) -> str:
-        """Return the least and greatest result of several runs; empty for one."""
+        """Return the smallest and largest result of several runs; empty for one."""
         if len(self.values) < 2:
             return ""
         low, high = (quantity(value, self.unit) for value in (min(self.values), max(self.values)))
@@ -93,12 +93,12 @@ class Combination:
 
     @property
     def unit(self) -> str:
-        """The unit of the results; there is one where a run counts."""
+        """The unit of the results; exists if a run is valid."""
         return self._counted_result.unit
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a greater result is the faster one; known where a run counts."""
+        """Whether a larger result is better; known if a run is valid."""
         return self._counted_result.higher_is_better
 
     @property
@@ -110,7 +110,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class Summary:
-    """Runs, grouped."""
+    """Runs in groups."""
 
     combinations: tuple[Combination, ...]
 
@@ -126,7 +126,7 @@ class Summary:
 
     @cached_property
     def series(self) -> tuple[str, ...]:
-        """Labels, in the order in which they were first seen: colours follow it."""
+        """Labels, in order of first appearance, which determines colours."""
         return tuple(dict.fromkeys(each.series for each in self.combinations))
 
     @cached_property
@@ -147,7 +147,7 @@ class Content:
     summary: Summary
     comparison: Comparison | None = None
     steps: frozenset[str] = frozenset()
-    """Ids of the runs with which a level changed, to be marked in their course."""
+    """Ids of the first runs of new levels, which charts mark."""
     cost: Yields | None = None
     """The cost of throughputs, if prices were given."""
 
@@ -169,7 +169,7 @@ def summarise(sides: Mapping[str, Sequence[RunRecord]]) -> Summary:
     """Group runs into combinations.
 
     Args:
-        sides: runs by the name of their side; one side without a name where nothing is compared. A run named twice
+        sides: runs by the name of their side; a single side without a name if nothing is compared. A run named twice
             counts once.
     """
     every = [record for records in sides.values() for record in records]
@@ -189,14 +189,14 @@ def _combination(side: str, runs: tuple[RunRecord, ...], labels: _Labels) -> Com
 
 
 class _Labels:
-    """Names of series: backend and precision, and whatever else these runs do not all share."""
+    """Names of series: backend and precision, and other facts in which the runs differ."""
 
     def __init__(self, records: Sequence[RunRecord]) -> None:
         facts = [self._facts(record) for record in records]
         self._varying = {name for name in facts[0] if len({each[name] for each in facts}) > 1} if facts else set()
 
     def of(self, record: RunRecord, is_loaded: bool) -> str:
-        """Return the label of a run's series; without how it was loaded, that of its system."""
+        """Return the label of a run's series, or without the load that of its system."""
         facts = self._facts(record)
         if not is_loaded:
             facts.pop("load")
@@ -230,7 +230,7 @@ def _audit(record: RunRecord) -> str:
 
 
 def headline(summary: Summary) -> str:
-    """Return in a sentence whether the runs count."""
+    """Return a sentence on the validity of the runs."""
     runs = summary.runs
     failed = sum(1 for each in runs if not each.verdict)
     invalid = sum(1 for each in runs if each.verdict and not each.verdict.is_valid)
@@ -252,23 +252,23 @@ def headline(summary: Summary) -> str:
 
 
 def not_counted(bad: int, whole: int) -> str:
-    """Return how many of the runs do not count: ``1 of 2 runs does not count``; of a single one, only that."""
+    """Return the number of runs that do not count: ``1 of 2 runs does not count``; for a single run without numbers."""
     if whole == 1:
         return "does not count"
     return f"{number_of(bad)} of {plural(whole, 'run')} {'does' if bad == 1 else 'do'} not count"
 
 
 def verdicts_of(comparison: Comparison) -> Counter[SpeedVerdict]:
-    """Return how many numbers got which verdict."""
+    """Return the number of results by verdict."""
     return Counter(each.verdict for cell in comparison.cells for each in cell.speeds)
 
 
 def comparison_headline(comparison: Comparison) -> str:
-    """Return a sentence on what got worse, or on what could be judged."""
+    """Return a sentence on results that got worse, or on those that could be judged."""
     worse = [cell.name for cell in comparison.cells if cell.is_worse] + list(comparison.missing)
     if worse:
         return f"Worse than the base: {', '.join(worse)}."
     found = verdicts_of(comparison)
     words = {**{verdict: str(verdict) for verdict in SpeedVerdict}, SpeedVerdict.CANNOT_TELL: "inconclusive"}
     counts = ", ".join(f"{found[verdict]} {word}" for verdict, word in words.items() if found[verdict])
-    return f"Nothing is worse than the base as far as is known: {counts}." if counts else "There is nothing to compare."
+    return f"No result is known to be worse than the base: {counts}." if counts else "There is nothing to compare."

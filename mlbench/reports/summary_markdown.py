@@ -14,7 +14,7 @@ from mlbench.reports.summary import Content, headline
 
 
 def summary_markdown(content: Content) -> str:
-    """Return title, verdict, what went wrong, the comparison where there is one, and a row per workload and backend."""
+    """Return title, verdict, failures, the comparison if there is one, and a row per workload and backend."""
     return "\n".join(_lines(content)) + "\n"
 
 

@@ -15,9 +15,9 @@ from rich.text import Text
 from mlbench.reports.plain_text import single_line
 
 WIDTH = 160
-"""Columns of a table that goes to a file or a pipe."""
+"""Width of a table that is written to a file or a pipe."""
 LEAST_CROPPED = 8
-"""Columns that a cell keeps."""
+"""Least width of a cell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +28,9 @@ class TextColumn:
     cells: Sequence[str]
     justify: Literal["left", "right"] = "left"
     is_cropped: bool = False
-    """Whether its cells may lose their ends, with an ellipsis in their place, where the table is too wide."""
+    """Whether its cells may be cut, with an ellipsis, if the table is too wide."""
     wraps: bool = False
-    """Whether its cells may take several lines then."""
+    """Whether its cells may wrap instead."""
 
     @property
     def width(self) -> int:
@@ -55,7 +55,7 @@ def fit_columns(choices: Iterable[Sequence[TextColumn]], width: int) -> Sequence
 
 
 def build_table(columns: Sequence[TextColumn], width: int, *, styles: Sequence[str] = (), **titles: str) -> TextTable:
-    """Return a table of these columns: in a frame where it fits into the width, else without one.
+    """Return a table of these columns: with a frame if it fits the width, else without.
 
     Args:
         columns: with as many cells each.

@@ -23,15 +23,15 @@ class Late(Protocol):
 
     @property
     def answered(self) -> int:
-        """How many queries were."""
+        """Number of answered queries."""
 
     @property
     def late(self) -> int:
-        """How many of them were late."""
+        """Number of late queries."""
 
     @property
     def is_valid(self) -> bool:
-        """Whether the verdict says so."""
+        """Whether the verdict is valid."""
 
     @property
     def run_id(self) -> str:
@@ -62,10 +62,10 @@ def found_lines(
     records: Sequence[RunRecord],
     higher: RunRecord | None = None,
 ) -> Iterator[str]:
-    """Yield the answer, what it rests on, and what a reader must know of it.
+    """Yield the answer, its evidence, and its caveats.
 
     Args:
-        name: of what was searched.
+        name: of the searched system.
         rate_per_s: the sustained rate.
         runs: the full runs at it.
         records: theirs.
@@ -81,15 +81,15 @@ def found_lines(
     if higher:
         qps = f"{higher.arrivals_per_s:g}"
         yield f"  higher     a run at {qps}/s was valid too, {higher.run_id};"
-        yield f"             --set load.target_qps={qps} --repeat 5 shows how often it is"
+        yield f"             --set load.target_qps={qps} --repeat 5 shows how often"
     if any(record.verdict and record.verdict.is_accurate is False for record in records):
-        yield "  Its answers miss the accuracy target: `mlbench show` says by how much."
+        yield "  Its answers miss the accuracy target: see `mlbench show`."
 
 
 def plan_line(name: str, *, least_s: float, usual_s: float, stored: int) -> str:
-    """Return how long a search takes."""
+    """Return the duration of a search."""
     verb = "is" if stored == 1 else "are"
-    there = f"; {plural(stored, 'run')} of earlier searches {verb} there and would be used" if stored else ""
+    there = f"; {plural(stored, 'run')} of earlier searches {verb} stored and would be reused" if stored else ""
     return f"{name}: about {rough_time(usual_s)}, at least {rough_time(least_s)}{there}."
 
 

@@ -11,10 +11,10 @@ from mlbench.reports.units import plural, quantity, rough_time
 
 
 def settings_text(settings: Mapping[str, Any], start: Mapping[str, Any]) -> str:
-    """Return what differs from today's settings: ``execution.workers=2 backend.spinning=true``."""
+    """Return the changes from the current settings: ``execution.workers=2 backend.spinning=true``."""
     changed = {key: value for key, value in settings.items() if value != start[key]}
     words = (f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in changed.items())
-    return " ".join(words) or "today's settings"
+    return " ".join(words) or "the current settings"
 
 
 def settings_trial_line(what: str, record: RunRecord | None, *, is_full: bool, is_stored: bool, reason: str) -> str:
@@ -30,11 +30,11 @@ def settings_trial_line(what: str, record: RunRecord | None, *, is_full: bool, i
 def found_settings_lines(
     name: str, best: str, of_best: Sequence[RunRecord], of_start: Sequence[RunRecord]
 ) -> Iterator[str]:
-    """Yield the answer, what it rests on, and what today's settings reach."""
-    yield f"{name}: the best of what was tried is {best}"
+    """Yield the answer, its evidence, and the result of the current settings."""
+    yield f"{name}: the best settings tried are {best}"
     yield f"  result     {_results(of_best)}"
     if [each.run_id for each in of_start] != [each.run_id for each in of_best]:
-        yield f"  today      {_results(of_start)}"
+        yield f"  current    {_results(of_start)}"
     yield f"  shown by   {', '.join(each.run_id for each in of_best)}"
 
 
@@ -49,7 +49,7 @@ def _results(records: Sequence[RunRecord]) -> str:
 
 
 def settings_plan_line(name: str, *, usual_s: float, keys: Sequence[str], trials: int) -> str:
-    """Return how long a search takes, and what it varies."""
+    """Return the duration of a search, and the settings that it varies."""
     return f"{name}: about {rough_time(usual_s)}, {trials} runs at most; varies {', '.join(keys)}."
 
 

@@ -33,7 +33,7 @@ def three_digits(value: float) -> str:
 
 
 def significant(value: float, digits: int) -> str:
-    """Return a number with so many significant digits, those before the point whole, thousands apart."""
+    """Return a number with this many significant digits and all digits before the point, thousands apart."""
     if value == 0 or abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
     return f"{value:#.{digits}g}".rstrip(".")  # 99.99 becomes 100.
@@ -42,13 +42,13 @@ def significant(value: float, digits: int) -> str:
 def tell_apart(
     value: float, others: Sequence[float], spell: Callable[[float, int], str], digits: int
 ) -> tuple[str, list[str]]:
-    """Return a number and its limits, with as many digits as are needed to see which is larger.
+    """Return a number and its limits, with enough digits to tell which is larger.
 
     Args:
         value: a score, a measured latency.
         others: its limits.
-        spell: a number with so many digits.
-        digits: at least so many.
+        spell: formats a number with this many digits.
+        digits: fewest digits.
     """
     for enough in range(digits, digits + _MOST_DIGITS):
         shown, against = spell(value, enough), [spell(other, enough) for other in others]
@@ -66,7 +66,7 @@ def with_prefix(value: float, unit: str) -> str:
 
 
 def rough_time(seconds: float) -> str:
-    """Return a duration as one says it, never as nothing: ``1 s``, ``45 s``, ``14 min``, ``2 h 10 min``."""
+    """Return a duration in words, at least a second: ``1 s``, ``45 s``, ``14 min``, ``2 h 10 min``."""
     if seconds < _SECONDS_UP_TO:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)

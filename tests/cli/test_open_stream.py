@@ -60,6 +60,6 @@ def test_its_result_is_tokens_per_second_and_the_record_says_that_it_is_of_no_v4
 @pytest.mark.slow
 def test_tables_and_the_page_of_the_run_say_so(ran):
     record, printed, folder = ran
-    assert f"{NAME}: no v4.1 scenario" in " ".join(printed.split())
+    assert f"{NAME}: not a v4.1 scenario" in " ".join(printed.split())
     shown = CliRunner().invoke(main, ["show", record["run_id"], "--results", str(folder)]).stdout
-    assert f"{NAME} is no v4.1 scenario: no such run is conformant" in shown
+    assert f"{NAME} is not a v4.1 scenario, so no such run is conformant" in shown

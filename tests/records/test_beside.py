@@ -47,8 +47,8 @@ def test_the_page_of_a_run_names_its_lane_its_neighbours_and_what_they_shared(a_
     said = text_of(a_run(beside={**BESIDE, "device": "1", "strayed": [0]}))
     assert "2 of 2: processors 4-7,12, device 1" in said
     assert "bert null Server [7cde]; shared: memory of NUMA node 0, last-level cache" in said
-    assert "it could use processors 0, too" in said
-    assert "nothing of its command while it was measured" in text_of(a_run(beside=ALONE))
+    assert "it could also use processors 0" in said
+    assert "no other run of its command during the test" in text_of(a_run(beside=ALONE))
     assert "beside it" not in text_of(a_run())
 
 

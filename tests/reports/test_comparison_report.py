@@ -179,7 +179,7 @@ def test_what_is_no_regression_is_none_in_any_form(good):
     assert json.loads(comparison_json(found))["is_worse"] is False
     assert "**worse**" not in comparison_markdown(found, title="t")
     assert ElementTree.fromstring(comparison_junit(found)).get("failures") == "0"
-    assert comparison_headline(found).startswith("Nothing is worse than the base as far as is known")
+    assert comparison_headline(found).startswith("No result is known to be worse than the base")
     assert not any(row[-1] in WORSE for row in comparison_rows(found))
     assert not any(each[-1].tone == "bad" for each in comparison_rows_table(found).rows)
 
@@ -297,7 +297,7 @@ def test_verdicts_are_counted_in_the_headline():
     found = comparison(cell(speed(SpeedVerdict.FASTER), speed()), SUSPECTED, UNTOLD)
     assert verdicts_of(found)[SpeedVerdict.FASTER] == 1
     assert comparison_headline(found) == (
-        "Nothing is worse than the base as far as is known: 1 faster, 1 suspected, 1 same, 1 inconclusive."
+        "No result is known to be worse than the base: 1 faster, 1 suspected, 1 same, 1 inconclusive."
     )
     assert comparison_headline(comparison()) == "There is nothing to compare."
 

@@ -86,7 +86,7 @@ def test_the_picture_has_the_limits_of_the_rules_and_every_point(a_point):
 def test_published_results_stand_beside_full_models_alone(a_point):
     pytest.importorskip("altair", reason="the extra [report] is not installed")
     interactivity, _ = figures_of(a_point(1, 10, 500.0, 4, profile="full"))
-    assert "Hollow: published results" in interactivity.note
+    assert "Hollow points are published results" in interactivity.note
     assert "H200" in interactivity.svg
 
 

@@ -131,12 +131,12 @@ def test_other_programs_get_every_point_with_its_runs(at_a_rate, stored_run):
     [
         (
             Left(seconds=300),
-            "bert: 8 runs: about 5 min. The rates follow from the first of them, which sends everything at once.",
+            "bert: 8 runs: about 5 min. The first run, with all samples at once, determines the rates.",
         ),
-        (Left((2.5, 40.0), 120, 3), "bert: 8 runs at 2.5, 40/s and all at once; 3 are there: about 2 min."),
+        (Left((2.5, 40.0), 120, 3), "bert: 8 runs at 2.5, 40/s and all at once; 3 are stored: about 2 min."),
         (
             Left((2.5, 40.0), 0, 8),
-            "bert: 8 runs at 2.5, 40/s and all at once; 8 are there: nothing is left to measure.",
+            "bert: 8 runs at 2.5, 40/s and all at once; 8 are stored: nothing is left to measure.",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_the_page_of_a_run_begins_with_the_sentence_and_what_to_do(a_late_run):
 def test_each_part_of_a_servers_line_is_explained(a_server_run):
     explained = dict(explain(a_server_run()))
     assert explained["18.5 samples/s"].endswith("at random arrival times")
-    assert explained["p99 59.1 ms"] == "99 of 100 were answered within this time"
+    assert explained["p99 59.1 ms"] == "99 % were answered within this time"
     assert "overhead 1.34 ms" in explained
 
 

@@ -262,12 +262,12 @@ def test_machines_that_differ_stand_side_by_side_and_a_busy_hour_does_not_make_a
         f"machine {environment.machine}, 2 runs",
         f"machine {environment.machine}, 1 run",
     ]
-    assert "numbers are noisy" in next(row for row in table.rows if row[0].text == "busy")[1].text
+    assert "results are noisy" in next(row for row in table.rows if row[0].text == "busy")[1].text
 
 
 def test_the_spread_of_repeats_is_reported(a_server_run):
     assert "by up to 25.0 %" in spread_line(summarise({"": [a_server_run(0, 400.0), a_server_run(1, 500.0)]}))
-    assert "not known" in spread_line(summarise({"": [a_server_run()]}))
+    assert "unknown" in spread_line(summarise({"": [a_server_run()]}))
 
 
 def test_settings_are_shown_with_their_layer_and_defaults_are_not(a_server_run):

@@ -111,7 +111,7 @@ def test_levels_of_a_latency_are_times():
 
 def test_notes_say_why_no_steps_were_looked_for():
     assert list(history_notes(history(1.0, reason="2 sessions are too few"))) == [
-        "No steps searched for: 2 sessions are too few."
+        "Steps were not searched: 2 sessions are too few."
     ]
 
 

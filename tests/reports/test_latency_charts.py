@@ -125,7 +125,7 @@ def test_a_table_of_the_newest_of_several_runs_says_so_and_which_it_is(a_server_
     ((first, *_),) = figure.numbers.rows
     assert figure.numbers.caption == "Server: latency, percentiles of the newest run of each series"
     assert (first.text, first.detail) == ("pytorch fp32", "0003, newest of 4 runs")
-    assert figure.note.endswith("Of repeats the newest run is shown.")
+    assert figure.note.endswith("For repeats, the newest run is shown.")
 
 
 def test_a_single_run_is_called_no_repeat(a_server_run):
@@ -149,4 +149,4 @@ def test_valid_runs_of_all_rates_are_in_the_chart_of_throughput_and_the_others_a
     summary = summarise({"": [a_server_run(1), a_server_run(2, 200.0), a_server_run(3, 300.0), late]})
     (figure,) = load_figures(summary.combinations, Palette(summary.series))
     assert sorted(row[1] for row in cells(figure)) == ["0001", "0002", "0003"]
-    assert "Each point is a valid run. Without a point: 1 of 4 runs, INVALID ones" in figure.note
+    assert "Each point is a valid run. 1 of 4 runs have no point: they are INVALID" in figure.note

@@ -27,7 +27,7 @@ def expected(done=0, *, seconds=14 * 60, basis=Basis.SAME, **changes):
 
 
 def test_runs_that_are_there_are_not_announced_again():
-    assert expected(7, runs=0) == "All 7 runs exist already; --fresh makes them again."
+    assert expected(7, runs=0) == "All 7 runs are stored already; --fresh repeats them."
 
 
 def test_an_estimate_says_what_it_rests_on():
@@ -50,7 +50,7 @@ def test_disk_is_in_megabytes_and_memory_in_gibibytes():
 
 
 def test_runs_that_are_there_are_counted_beside_those_to_make():
-    assert expected(5, runs=2).startswith("2 runs to make, 5 are there; ")
+    assert expected(5, runs=2).startswith("2 runs to make, 5 are stored; ")
 
 
 def row(**changes):

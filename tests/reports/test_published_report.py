@@ -57,7 +57,7 @@ def test_the_mark_is_kept_however_long_the_name_of_a_system_is():
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({}, "Per accelerator, of which this run used 8;"),
+        ({}, "Per accelerator; this run used 8;"),
         ({"accelerators": 0}, "Per system;"),
         ({"unit": "ms"}, "Latency;"),
     ],

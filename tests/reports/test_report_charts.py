@@ -70,7 +70,7 @@ def test_the_ceiling_of_a_load_is_the_newest_rate_with_all_samples_at_once(a_ser
     old, new = (a_server_run(n, value, scenario="Offline") for n, value in ((11, 700.0), (12, 900.0)))
     runs = [a_server_run(10, value=500.0), old, new]
     (figure,) = load_figures(*drawn(*runs))
-    assert "The upright line is what its system reached in Offline." in figure.note
+    assert "The vertical line is the throughput of its system in Offline." in figure.note
     assert "900 samples/s" in figure.svg
     assert "700 samples/s" not in figure.svg
 

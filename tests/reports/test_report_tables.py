@@ -248,7 +248,7 @@ def test_energy_is_per_token_else_per_sample_else_in_all(a_run, more, text):
 def test_what_no_meter_measured_is_not_estimated(a_run):
     assert energy_cell(a_run()) is None
     assert roofline_cell(a_run()) is None
-    assert "energy: not measured: no power meter ran; it is never estimated" in work_notes(
+    assert "energy: not measured: no power meter ran, and energy is never estimated" in work_notes(
         [only([a_run(not_measured={})])]
     )
     notes = work_notes([only([a_run(not_measured={"energy": "no driver"})])])
@@ -268,7 +268,7 @@ def test_a_large_spread_is_a_factor(repeats):
 
 
 def test_without_repeats_the_noise_is_not_known(a_run):
-    assert spread_line(summarise({"": [a_run()]})).startswith("Nothing was repeated")
+    assert spread_line(summarise({"": [a_run()]})).startswith("No run was repeated")
 
 
 def busy(a_run, environment, *loads, threads=4, **changes):
@@ -287,14 +287,14 @@ def busy(a_run, environment, *loads, threads=4, **changes):
 
 def test_a_machine_on_which_others_were_busy_too_is_reported(a_run, environment):
     assert busy(a_run, environment, 1.0, 4.4) == "load average 1.00 to 4.40 on 4 threads"
-    assert busy(a_run, environment, 1.0, 4.6).endswith("other processes were running, so these numbers are noisy")
+    assert busy(a_run, environment, 1.0, 4.6).endswith("other processes were running, so results are noisy")
     assert busy(a_run, environment, None) == "not told"
 
 
 def test_other_work_that_was_counted_tells_more_than_the_load_average(a_run, environment):
     quiet = {"other_work": {"processes": 0.02, "stolen": 0.0}}
     assert busy(a_run, environment, 4.6, **quiet) == (
-        "load average 4.60 to 4.60 on 4 threads; hardly any other load during the tests"
+        "load average 4.60 to 4.60 on 4 threads; almost no other load during the tests"
     )
     loud = {"other_work": {"processes": 0.5, "stolen": 0.0}}
     assert busy(a_run, environment, 0.1, 0.2, **loud).endswith(

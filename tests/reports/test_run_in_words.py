@@ -96,7 +96,7 @@ def test_a_result_of_loadgens_estimate_says_which_and_the_percentile_itself(a_ru
     assert estimate_note(run) == " est. p90"
     assert percentile_beside(run) == " (p90 2.13 ms)"
     assert result(run) == "2.13 ms est. p90"
-    assert "never below it" in page(run)
+    assert "never below the percentile" in page(run)
 
 
 def test_without_enough_queries_there_is_no_estimate_to_explain(a_run):
@@ -119,7 +119,7 @@ def test_what_a_backend_does_not_support_needs_no_log_after_a_run_and_has_it_on_
     changes = {"kind": "unsupported", "message": "no operator IsNaN", "log_tail": "the converter said: IsNaN"}
     run = a_failure.model_copy(update={"failure": a_failure.failure.model_copy(update=changes)})
     assert len(list(problems(run))) == 1
-    assert next_step(run).startswith("no operator IsNaN. The backend lacks what this workload needs; others may run.")
+    assert next_step(run).startswith("no operator IsNaN. The backend does not support this workload; others may.")
     assert "  the converter said: IsNaN" in page(run).splitlines()
 
 
@@ -297,7 +297,7 @@ def test_a_run_beside_other_work_says_so_in_its_line_and_asks_for_a_quiet_machin
     run = a_run(other_work=BESIDE)
     assert ", valid under other load (48% of the processors), acc 98.99 >= 98.00" in one_line(run)
     assert next_step(run) == (
-        "Other work used 48% of the processors during the test; do this on a quiet machine. " + next_step(a_run())
+        "Other work used 48% of the processors during the test; use an idle machine. " + next_step(a_run())
     )
     used = "processors             45.0% used by other processes, 3.0% by the virtual machine's host, during the test"
     assert f"  {used}\n" in page(run)
@@ -343,7 +343,7 @@ def test_a_page_names_settings_that_are_no_defaults_and_their_layer(a_run):
 
 def test_an_imported_run_says_what_mlbench_did_not_see(a_run, imported):
     text = page(a_run(imported=imported))
-    assert f"imported  {imported['path']}; mlbench read its logs, and did not see the run" in text
+    assert f"imported  {imported['path']}; mlbench read its logs, and did not make the run" in text
 
 
 def test_precisions_are_compared_with_the_first_of_their_kind(a_run):
@@ -406,7 +406,7 @@ def test_the_speed_of_a_language_model_in_offline_is_told_from_the_tail(stored_r
     """500 tokens in half a second, and as long again with fewer and fewer sequences."""
     steady = {"new_tokens": 500, "busy_ns": 500_000_000, "whole_ns": 10**9}
     offline = counting(stored_run("mixtral-8x7b-onnxruntime-Offline"), steady)
-    assert "1,000 tokens/s as long as samples waited for a slot" in page(offline)
+    assert "1,000 tokens/s while samples waited for a slot" in page(offline)
     assert "took 50% of the time" in page(offline)
     none_waited = {"new_tokens": 0, "busy_ns": 0, "whole_ns": 10**9}
     assert "no sample waited for a slot" in page(counting(offline, none_waited))
@@ -418,7 +418,7 @@ def test_of_samples_that_count_as_many_tokens_by_the_rules_the_speed_without_the
     """GPT-J's result has 69 tokens for each sample; the answers of the stored run, 66, have 3,097 in all."""
     steady = {"new_tokens": 500, "busy_ns": 500_000_000, "whole_ns": 10**9}
     record = counting(stored_run("gptj-pytorch-Offline"), steady)
-    assert f"{1000 * 66 / 3097:.1f} samples/s as long as samples waited for a slot" in page(record)
+    assert f"{1000 * 66 / 3097:.1f} samples/s while samples waited for a slot" in page(record)
 
 
 def counting(record, steady):

@@ -85,7 +85,7 @@ def test_the_newest_commit_of_an_afternoon_is_shown_and_not_its_mean_with_others
     pages = {path: Texts(page) for path, page in site().items()}
     assert pages["index.html"].has("67.5 samples/s valid, 2 runs")
     assert pages["workloads/resnet50.html"].has("67.5 samples/s 67.0 to 68.0 samples/s, 2 runs")
-    assert pages["workloads/resnet50.html"].has("No steps searched for: 1 session; a step needs 3 on each side.")
+    assert pages["workloads/resnet50.html"].has("Steps were not searched: 1 session; a step needs 3 on each side.")
     assert site()["workloads/resnet50.html"].count("samples/s, commit-") == 3  # a dot each
 
 

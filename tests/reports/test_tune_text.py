@@ -79,7 +79,7 @@ def test_a_valid_run_at_a_higher_rate_is_told_with_how_to_see_whether_it_holds(r
     higher = stored.model_copy(update={"load": {**stored.load, "target_qps": 912.5}})
     assert [*found_lines("x", 730.0, [Trial(is_full=True)] * 2, runs, higher)][-2:] == [
         "  higher     a run at 912.5/s was valid too, run-0003;",
-        "             --set load.target_qps=912.5 --repeat 5 shows how often it is",
+        "             --set load.target_qps=912.5 --repeat 5 shows how often",
     ]
 
 
@@ -88,7 +88,7 @@ def test_a_rate_that_is_held_with_wrong_answers_says_so(runs):
         run.model_copy(update={"verdict": run.verdict.model_copy(update={"is_accurate": False})}) for run in runs
     ]
     *_, last = found_lines("x", 730.0, [Trial(is_full=True)] * 2, inaccurate)
-    assert last == "  Its answers miss the accuracy target: `mlbench show` says by how much."
+    assert last == "  Its answers miss the accuracy target: see `mlbench show`."
 
 
 def test_a_rate_searched_for_without_accuracy_is_not_said_to_miss_it(runs):
@@ -102,8 +102,8 @@ def test_a_rate_searched_for_without_accuracy_is_not_said_to_miss_it(runs):
     ("stored", "ending"),
     [
         (0, "at least 2 min."),
-        (1, "at least 2 min; 1 run of earlier searches is there and would be used."),
-        (12, "at least 2 min; 12 runs of earlier searches are there and would be used."),
+        (1, "at least 2 min; 1 run of earlier searches is stored and would be reused."),
+        (12, "at least 2 min; 12 runs of earlier searches are stored and would be reused."),
     ],
 )
 def test_a_plan_says_how_long_a_search_takes_and_what_is_there(stored, ending):
@@ -119,7 +119,7 @@ def test_other_programs_get_the_facts_of_a_search():
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({}, "today's settings"),
+        ({}, "the current settings"),
         ({"execution.workers": 2}, "execution.workers=2"),
         ({"backend.spinning": True}, "backend.spinning=true"),
         (
@@ -140,8 +140,8 @@ def test_a_trial_of_settings_says_its_result(a_server_run):
 
 def test_a_full_run_that_does_not_count_says_why_beside_its_result(a_server_run):
     run = a_server_run(1, 1210.4)
-    line = settings_trial_line("today's settings", run, is_full=True, is_stored=True, reason="INVALID")
-    assert line == "full run, today's settings: 1,210 samples/s, INVALID, stored  [run-0001]"
+    line = settings_trial_line("the current settings", run, is_full=True, is_stored=True, reason="INVALID")
+    assert line == "full run, the current settings: 1,210 samples/s, INVALID, stored  [run-0001]"
 
 
 def test_a_trial_without_a_result_says_why(a_server_run):
@@ -165,17 +165,17 @@ def test_the_best_settings_stand_beside_todays(a_server_run):
         )
     )
     assert list(found_settings_lines("bert null Offline fp32", "execution.workers=2", best, start)) == [
-        "bert null Offline fp32: the best of what was tried is execution.workers=2",
+        "bert null Offline fp32: the best settings tried are execution.workers=2",
         "  result     880 to 900 samples/s over 2 full runs",
-        "  today      700 to 710 samples/s over 2 full runs",
+        "  current    700 to 710 samples/s over 2 full runs",
         "  shown by   run-0001, run-0002",
     ]
 
 
 def test_where_todays_settings_are_the_best_they_stand_there_once(a_server_run):
     start = [a_server_run(1, 700.0)]
-    assert list(found_settings_lines("x", "today's settings", start, start)) == [
-        "x: the best of what was tried is today's settings",
+    assert list(found_settings_lines("x", "the current settings", start, start)) == [
+        "x: the best settings tried are the current settings",
         "  result     700 samples/s (1 full run)",
         "  shown by   run-0001",
     ]
@@ -184,7 +184,7 @@ def test_where_todays_settings_are_the_best_they_stand_there_once(a_server_run):
 def test_settings_whose_full_runs_gave_nothing_have_no_result(a_server_run):
     failed = a_server_run(3).model_copy(update={"result": None})
     lines = list(found_settings_lines("x", "execution.workers=2", [a_server_run(1, 700.0)], [failed]))
-    assert "  today      none" in lines
+    assert "  current    none" in lines
 
 
 def test_a_plan_of_settings_names_what_is_varied():

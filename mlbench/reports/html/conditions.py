@@ -28,7 +28,7 @@ _RESULTS = {
     Arrivals.AT_A_RATE: "completed per second at the rate that was sent, within the latency limit",
     Arrivals.ALL_AT_ONCE: "throughput",
 }
-"""What the result of a scenario is, by when its queries arrive."""
+"""Meaning of a scenario's result, by arrival pattern."""
 
 
 def _cell(text: str) -> TableCell | None:
@@ -41,7 +41,7 @@ def overhead_cell(run: RunRecord) -> TableCell | None:
 
 
 def _overhead_share(run: RunRecord) -> str:
-    """Return the overhead's share of what it is part of: the time per sample of a rate, or the median latency."""
+    """Return the overhead's share of the time per sample (for a rate), or of the median latency."""
     if run.overhead_ns_per_sample is None or not run.result:
         return ""
     if run.scenario_facts.sends_all_at_once:
@@ -55,7 +55,7 @@ def _overhead_share(run: RunRecord) -> str:
 
 
 def energy_cell(run: RunRecord) -> TableCell | None:
-    """Return joules per sample, as a meter measured them, with what they leave out."""
+    """Return a meter's joules per sample, with the parts left out."""
     energy = run.energy
     if energy is None:
         return None
@@ -85,11 +85,11 @@ _WORK: Mapping[str, Callable[[RunRecord], TableCell | None]] = {
     "energy": energy_cell,
     "share of roofline": roofline_cell,
 }
-"""What running cost, by column; None where it was not measured."""
+"""Values of a run's cost, by column; None where not measured."""
 
 
 def work_table(combinations: Sequence[Combination]) -> HtmlTable:
-    """Return what the newest runs of a workload cost, without the columns that would be empty."""
+    """Return the cost of the newest runs of a workload, without empty columns."""
     unknown = TableCell("not measured", tone="quiet")
     columns = {
         name: cells for name, measure in _WORK.items() if any(cells := [measure(each.newest) for each in combinations])
@@ -102,17 +102,17 @@ def work_table(combinations: Sequence[Combination]) -> HtmlTable:
 
 
 def work_notes(combinations: Sequence[Combination]) -> list[str]:
-    """Return what was not measured, and why."""
+    """Return values that were not measured, with the reason."""
     notes: dict[str, str] = {}
     for each in combinations:
         notes.update(each.newest.not_measured)
     if all(each.newest.energy is None for each in combinations):
-        notes.setdefault("energy", "no power meter ran; it is never estimated")
+        notes.setdefault("energy", "no power meter ran, and energy is never estimated")
     return [f"{name}: not measured: {reason}" for name, reason in notes.items()]
 
 
 def machines_table(summary: Summary) -> HtmlTable:
-    """Return the machine and its software, a column for each that differs in anything but how busy it was."""
+    """Return the machine and its software, a column for each different one; load does not count as a difference."""
     grouped: dict[str, list[RunRecord]] = {}
     for run in summary.runs:
         software = (run.mlbench_version, run.loadgen_version)
@@ -133,8 +133,8 @@ def _facts(runs: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
     cpu, allowance = environment.cpu, environment.allowance
     yield "processor", cpu.model
     yield "usable threads", f"{allowance.threads} of {cpu.threads}" + (", virtual machine" if cpu.is_virtual else "")
-    yield "instruction sets", " ".join(cpu.flags) or "none of those that matter"
-    yield "clock", f"governor {cpu.governor or 'not told'}, turbo {_switch(cpu.turbo)}"
+    yield "instruction sets", " ".join(cpu.flags) or "none of the known ones"
+    yield "clock", f"governor {cpu.governor or 'unknown'}, turbo {_switch(cpu.turbo)}"
     yield "memory", size(environment.memory_bytes) if environment.memory_bytes else "not told"
     yield "accelerator", accelerators(environment)
     yield "system", f"{environment.os}, kernel {environment.kernel}"
@@ -147,13 +147,13 @@ def _facts(runs: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
 
 
 def processor(environment: Environment) -> str:
-    """Return the processor with the threads that could be used, where that is known."""
+    """Return the processor with its usable threads, if known."""
     model, threads = environment.cpu.model, environment.allowance.threads
     return f"{model}, {plural(threads, 'thread')}" if threads else model
 
 
 def accelerators(environment: Environment) -> str:
-    """Return the names of the accelerators with how many there are of each."""
+    """Return the names of the accelerators, each with its number."""
     names = [each.name for each in environment.accelerators]
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "none"
 
@@ -175,12 +175,12 @@ def _load(runs: Sequence[RunRecord]) -> str:
     if neighboured := count_neighboured([run.beside for run in runs]):
         text = f"{text}; {neighboured}"
     if works := [run.other_work for run in runs if run.other_work]:
-        return f"{text}; {count_beside(works) or 'hardly any other load during the tests'}"
-    return f"{text}: other processes were running, so these numbers are noisy" if max(loads) > threads + 0.5 else text
+        return f"{text}; {count_beside(works) or 'almost no other load during the tests'}"
+    return f"{text}: other processes were running, so results are noisy" if max(loads) > threads + 0.5 else text
 
 
 def scenario_note(summary: Summary) -> str:
-    """Return what the results of the scenarios of these runs are."""
+    """Return the meaning of the results of these runs' scenarios."""
     facts = {each.scenario: each.newest.scenario_facts for each in summary.combinations}
     named = [(name, facts[name]) for name in summary.scenarios]
     return " ".join(
@@ -198,7 +198,7 @@ def spread_line(summary: Summary) -> str:
         if len(each.values) > 1 and min(each.values) > 0
     ]
     if not spreads:
-        return "Nothing was repeated, so the noise between runs is not known: mlbench run --repeat 5."
+        return "No run was repeated, so the noise between runs is unknown: use mlbench run --repeat 5."
     widest, name = max(spreads)
     apart = percent(widest) if widest < 1 else f"a factor of {three_digits(1 + widest)}"
     return f"Repeats of the same run differ by up to {apart} ({name})."
@@ -213,7 +213,7 @@ def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
     }
     groups: dict[str, Mapping[str, object]] = {
         "Settings that are not defaults": chosen,
-        "How LoadGen drove it": run.load,
+        "LoadGen's settings": run.load,
         "Engine": statistics_to_json(run.engine),
         "Runtime": runtime_to_json(run.runtime),
         "Fingerprints": {name: value[:16] for name, value in run.fingerprints.items()},
@@ -235,7 +235,7 @@ def _format_value(value: object) -> str:
 
 
 def notes_on_published(summary: Summary) -> list[str]:
-    """Return the rank of each run among the published v4.1 results, or why it has none."""
+    """Return the rank of each run among the published v4.1 results, or the reason why it has none."""
     notes: list[str] = []
     reasons: dict[str, int] = {}
     for each in summary.combinations:

@@ -1,4 +1,4 @@
-"""Charts of curves: throughput against what each user sees, of the runs of ``mlbench curve``."""
+"""Charts of curves: throughput against the latency of each user, from runs of ``mlbench curve``."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from mlbench.reports.units import duration, quantity
 if TYPE_CHECKING:
     import altair
 
-_GREY_NOTE = "Grey: another point is better in both; a cross: INVALID."
+_GREY_NOTE = "Grey points are worse than another in both values; crosses are INVALID."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CurveMark:
-    """A point as it is drawn; ``kind`` is ``counts``, ``dominated`` or ``INVALID``."""
+    """A point in the chart; ``kind`` is ``counts``, ``dominated`` or ``INVALID``."""
 
     series: str = ""
     kind: str = ""
@@ -46,7 +46,7 @@ class _CurveMark:
 
 
 def curve_figures(combinations: Sequence[Combination], palette: Palette) -> Iterator[Figure]:
-    """Yield the charts of a workload's curves: a curve for each system, with the limits that all its runs share."""
+    """Yield the charts of a workload's curves: one for each system, with the limits that its runs share."""
     curves: dict[str, list[RunRecord]] = {}
     colours: dict[str, str] = {}
     for each in combinations:
@@ -97,18 +97,18 @@ class _CurveChart:
         x = altair.X("at:Q").title("tokens/s per user, p90").scale(zero=True, nice=True).axis(tickCount=5)
         y = altair.Y("throughput:Q").title(f"{self._unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
         layers = self._layers(marks, x, y)
-        note = "To the right each user is served faster, to the top more of them. Points are joined in the order of "
-        note += f"their load. {_GREY_NOTE}"
+        note = "To the right each user gets tokens faster, to the top the throughput is higher. "
+        note += f"Lines join points in order of load. {_GREY_NOTE}"
         if limit_ms:
             layers += _upright_limit(1000 / limit_ms, f"limit {limit_ms:g} ms a token")
-            note += " Left of the dashed line tokens take longer than the limit (p99 counts, so the edge is near it)."
+            note += " Left of the dashed line tokens take longer than the limit (approximately, since p99 counts)."
         if ghosts:
             layers.append(points(ghosts).mark_point(filled=False, opacity=0.5, color=SOFT).encode(x=x, y=y))
-            note += " Hollow: published results, at the limit that they kept."
+            note += " Hollow points are published results, at their limit."
         return self._figure("Curve: throughput against interactivity", note, {"": svg_of(*layers)})
 
     def waiting(self, limit: str) -> Figure | None:
-        """Return what a user waits for over throughput: p90 and p99."""
+        """Return the user's latency over throughput: p90 and p99."""
         import altair
 
         name = "TTFT" if limit == "ttft_ms" else "latency"
@@ -121,11 +121,11 @@ class _CurveChart:
         limit_ms = self._limit(limit)
         every_ns = [each.at for each in marks] + ([limit_ms * 1e6] if limit_ms else [])
         x = altair.X("throughput:Q").title(f"{self._unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
-        note = f"The {name} of 90 and, above it and darker, of 99 in 100 queries. {_GREY_NOTE}"
+        note = f"The {name} at p90, and above it, darker, at p99. {_GREY_NOTE}"
         ends = self._ends()
         upright = points(ends).mark_rule(opacity=0.6).encode(x=x, color=self._palette.colour_channel())
         if ends:
-            note += " The upright line is what was completed with all samples at once."
+            note += " The vertical line is the throughput with all samples at once."
         limit_ns = limit_ms * 1e6 if limit_ms else 0.0
         views = {}
         for scale in ("log", "linear"):
@@ -164,7 +164,7 @@ class _CurveChart:
         return found
 
     def _layers(self, marks: Sequence[_CurveMark], x: altair.X, y: Any) -> list[Any]:
-        """Return lines through the points that count, from the lowest load to the highest, and all points."""
+        """Return lines through the valid points, from the lowest load to the highest, and all points."""
         layers: list[Any] = []
         colour, shape = self._palette.colour_channel(), self._palette.shape_channel()
         for percentile, opacity in (("p90", 0.55), ("p99", 1.0)):

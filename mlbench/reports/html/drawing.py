@@ -27,7 +27,7 @@ Scale = Literal["log", "linear"]
 """The scale of an axis of times, under the names that Vega gives them."""
 
 WIDTH, HEIGHT = 340, 230
-"""In pixels: a phone's width, so that nothing has to shrink there."""
+"""Width in pixels: that of a phone, so that charts need not shrink there."""
 
 INK, SOFT, FAINT, WARN = "var(--ink)", "var(--soft)", "var(--line)", "var(--bad)"
 
@@ -49,11 +49,11 @@ _STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A chart, what it shows in words, and its numbers."""
+    """A chart, its description in words, and its numbers."""
 
     title: str
     note: str
-    """What the chart shows and how to read it, in a sentence or two."""
+    """Description of the chart and how to read it, in a sentence or two."""
     views: Mapping[str, str]
     """SVG drawings by their names, such as ``p99, linear``: the first is shown, others can be chosen."""
     numbers: HtmlTable
@@ -185,7 +185,7 @@ def time_axis(channel: type, field: str, values_ns: Sequence[float], title: str,
 
 
 def ticks_between(low: float, high: float) -> list[float]:
-    """Return round values at and around a logarithmic range: 1, 2 and 5 in each decade; over much, only 1."""
+    """Return round values at and around a logarithmic range: 1, 2 and 5 in each decade; only 1 over wide ranges."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     decades = math.log10(high / low)
     steps = (1, 2, 5) if decades < 2 else (1, 3) if decades < 3 else (1,)
@@ -193,7 +193,7 @@ def ticks_between(low: float, high: float) -> list[float]:
 
 
 def limit_line(value: float, text: str) -> list[Any]:
-    """Return a dashed line across the chart at a height, with its name."""
+    """Return a dashed horizontal line at a value, with its name."""
     import altair
 
     data = points([{"at": value, "text": text}])

@@ -1,4 +1,4 @@
-"""Charts of how long queries took."""
+"""Charts of the latencies of queries."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A time that LoadGen logs percentiles of."""
+    """A latency whose percentiles LoadGen logs."""
 
     title: str
     axis: str
     key: str
     """A regular expression for the record's keys; its group is the percentage."""
     least: str
-    """The record's key of the least of these times."""
+    """The record's key of the smallest value."""
     limit: str
-    """The name in the record's limits, in milliseconds; empty where no rule limits it."""
+    """Its name in the record's limits, in milliseconds; empty where no rule limits it."""
 
 
 QUERY = Kind(
@@ -77,7 +77,7 @@ class _AtPercentile:
 
 
 def percentiles_of(record: RunRecord, kind: Kind) -> Mapping[float, int]:
-    """Return a run's logged percentiles by percentage, 0 being the least, in ascending order; empty where none are."""
+    """Return a run's logged percentiles by percentage, in ascending order; 0 is the minimum."""
     logged = record.result.latency_ns if record.result else {}
     found = {float(match[1]): value for key, value in logged.items() if (match := re.fullmatch(kind.key, key))}
     if found and kind.least in logged:
@@ -140,11 +140,11 @@ def _percentile_figure(
         for series, percentiles in found.items()
     ]
     title = f"{scenario}: {kind.title}"
-    note = "The share of queries answered within a time; to the right are the slowest. "
+    note = "The share of queries answered within a time; the slowest are on the right. "
     at = 100 * (combinations[0].newest.scenario_facts.percentile or 0)
     note += f"The dashed line is the limit at p{at:g}, {duration(limit_ns)}." if limit_ns else "Lower is better."
     if any(runs[series] for series in found):
-        note += " Of repeats the newest run is shown."
+        note += " For repeats, the newest run is shown."
     return Figure(
         title=title,
         note=note,
@@ -158,7 +158,7 @@ def _percentile_figure(
 
 
 def _which_run(combination: Combination) -> str:
-    """Return which of several repeats is shown; empty where there is one."""
+    """Return the note on which repeat is shown; empty for a single run."""
     count = len(combination.runs)
     return f"{_short_id(combination.newest)}, newest of {count} runs" if count > 1 else ""
 
@@ -169,14 +169,14 @@ def _short_id(run: RunRecord) -> str:
 
 
 def _limit_ns(records: Sequence[RunRecord], kind: Kind) -> float | None:
-    """Return the limit in force; none where runs differ in it, or it does not bind."""
+    """Return the limit in force; None if runs differ in it, or it does not apply."""
     limits = {each.limits.get(kind.limit) for each in records if each.scenario_facts.sends_rate}
     (limit,) = limits if len(limits) == 1 else (None,)
     return limit * 1e6 if isinstance(limit, int | float) and limit > 0 else None
 
 
 def _nines(percentage: float) -> float:
-    """Return where a percentile stands on an axis that gives the slowest queries room: 1, 2, 3 at 90, 99, 99.9."""
+    """Return the position of a percentile on an axis that spreads the slowest queries: 1, 2, 3 for 90, 99, 99.9."""
     return -math.log10(1 - percentage / 100) if percentage < 100 else math.inf
 
 
@@ -198,7 +198,7 @@ def _percentile_axis() -> altair.X:
 
 
 def load_figures(combinations: Sequence[Combination], palette: Palette) -> Iterator[Figure]:
-    """Yield, for each scenario that sends a rate, its latency against its throughput; a curve's runs have their own."""
+    """Yield latency against throughput of each scenario that sends a rate; runs of curves have their own chart."""
     served = [each for each in combinations if each.newest.scenario_facts.sends_rate]
     for scenario in dict.fromkeys(each.scenario for each in served):
         figure = _load_figure([each for each in served if each.scenario == scenario], combinations, palette)
@@ -207,7 +207,7 @@ def load_figures(combinations: Sequence[Combination], palette: Palette) -> Itera
 
 
 def _load_figure(served: Sequence[Combination], combinations: Sequence[Combination], palette: Palette) -> Figure | None:
-    """Return the latency of all runs of a scenario against their throughput, beside what all at once reached."""
+    """Return the latency of all runs of a scenario against their throughput, with the Offline throughput."""
     import altair
 
     scenario, percentile = served[0].scenario, round(100 * (served[0].newest.scenario_facts.percentile or 0.99), 2)
@@ -258,12 +258,12 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunAtRate:
-    """A run that was sent a rate."""
+    """A run at a rate."""
 
     series: str
-    """The series whose colour and curve it has."""
+    """Series that gives its colour and curve."""
     name: str
-    """Name of its own series."""
+    """Name of its series."""
     rate: float
     unit: str
     ns: float
@@ -275,7 +275,7 @@ class _RunAtRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ceiling:
-    """What a system reached with all samples at once."""
+    """Throughput of a system with all samples at once."""
 
     series: str
     rate: float
@@ -285,15 +285,15 @@ class _Ceiling:
 
 def _describe(ceilings: Sequence[_Ceiling]) -> str:
     names = ", ".join(dict.fromkeys(row.scenario for row in ceilings))
-    return f" The upright line is what its system reached in {names}." if names else ""
+    return f" The vertical line is the throughput of its system in {names}." if names else ""
 
 
 def _describe_left_out(served: Sequence[Combination], drawn: int) -> str:
-    """Return how many runs at a rate have no point; a curve's have their own chart, and are not counted."""
+    """Return a note on runs at a rate without a point; runs of curves have their own chart, and are not counted."""
     count = sum(run.tag != CURVE_TAG for each in served for run in each.runs)
     if count == drawn:
         return ""
-    return f" Without a point: {count - drawn} of {count} runs, INVALID ones or without such latencies."
+    return f" {count - drawn} of {count} runs have no point: they are INVALID or lack such latencies."
 
 
 def _load_rows(combination: Combination, series: str, percentile: float, palette: Palette) -> Iterator[_RunAtRate]:
@@ -315,7 +315,7 @@ def _load_rows(combination: Combination, series: str, percentile: float, palette
 
 
 def _ceilings(combinations: Sequence[Combination], unit: str, colours: Mapping[str, str]) -> list[_Ceiling]:
-    """Return the newest rate with all samples at once of each system that served."""
+    """Return the newest Offline throughput of each system that also ran at a rate."""
     found = []
     for each in combinations:
         if not each.newest.scenario_facts.sends_all_at_once or each.system not in colours or not each.counted:

@@ -1,4 +1,4 @@
-"""The nodes of a run, what each did in the performance test, and how the speed grows with their number."""
+"""The nodes of a run, their work in the performance test, and the speed by their number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NODES = ("execution.nodes", "execution.cluster")
 
 
 def nodes_table(run: RunRecord) -> HtmlTable | None:
-    """Return a row per node: its samples, how long it had any, how long it waited; None where no node answered."""
+    """Return a row per node: its samples, busy time and waiting time; None without nodes."""
     if not run.nodes:
         return None
     return table(
@@ -45,7 +45,7 @@ def _node_row(node: ReachedNodeRecord, all_samples: int) -> list[TableCell | str
 
 
 def scaling_table(combinations: Sequence[Combination]) -> HtmlTable | None:
-    """Return how many times as fast more nodes are, where runs differ in their number alone; None where none do.
+    """Return the speed-up of more nodes, if runs differ only in their number; else None.
 
     Only throughputs have a row: in Server the rate is given, and a single sample is answered by one node.
     """
@@ -58,7 +58,7 @@ def scaling_table(combinations: Sequence[Combination]) -> HtmlTable | None:
     if not rows:
         return None
     return table(
-        "Speed by the number of nodes. Share of linear: of what the fewest would give, times as many",
+        "Speed by the number of nodes. Share of linear: relative to linear scaling from the fewest nodes",
         ["runs", "nodes#", "result#", "times the fewest#", "share of linear#"],
         rows,
         is_stacked=True,
@@ -66,7 +66,7 @@ def scaling_table(combinations: Sequence[Combination]) -> HtmlTable | None:
 
 
 def _scaling_rows(combinations: Sequence[Combination]) -> list[list[TableCell | str]]:
-    """Return a row for each number of nodes of runs that are otherwise alike; none where there is one number."""
+    """Return a row for each number of nodes of otherwise equal runs; no rows for a single number."""
     by_count = {_count(each): each for each in sorted(combinations, key=_count)}
     if len(by_count) < 2:
         return []

@@ -1,4 +1,4 @@
-"""All results in one picture: workloads and scenarios against backends, each beside the fastest of its row."""
+"""All results in one picture: workloads and scenarios by backend, relative to the fastest of each row."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mlbench.reports.html.table import table
 from mlbench.reports.summary import Combination, Summary
 
 MOST_COLUMNS = 6
-"""As many as a phone can show; the table of results has all."""
+"""Most columns that a phone can show; the table of results has all."""
 
 _NO_LINKS: Mapping[str, str] = {}
 _ROW_HEIGHT, _HEAD_HEIGHT = 32, 80
 _LETTER = 6.5
-"""In pixels, with some room: browsers have fonts of their own."""
+"""Width per character in pixels, with some room for other fonts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +25,14 @@ class _Cell:
     row: str
     column: str
     share: float
-    """How fast beside the fastest of its row, 0 to 1; 0 for a run that does not count."""
+    """Speed relative to the fastest of its row, 0 to 1; 0 for a run that does not count."""
     shown: str
     text: str
     link: str
 
 
 def overview_figure(summary: Summary, links: Mapping[str, str] = _NO_LINKS) -> Figure | None:
-    """Return the picture that a page begins with, each cell leading to its run; None where no run counts."""
+    """Return the first picture of a page, each cell a link to its run; None if no run counts."""
     every = list(dict.fromkeys(_column(each) for each in summary.combinations))
     columns, rows = every[:MOST_COLUMNS], dict[str, dict[str, _Cell]]()
     for each in summary.combinations:
@@ -45,7 +45,7 @@ def overview_figure(summary: Summary, links: Mapping[str, str] = _NO_LINKS) -> F
     cells = [cell for found in rows.values() for cell in found.values()]
     if not any(cell.share for cell in cells):
         return None
-    note = "1 is the fastest of its row, 0.5 takes twice as long. " if len(every) > 1 else ""
+    note = "1 is the fastest of its row; 0.5 is half as fast. " if len(every) > 1 else ""
     note += "Red: it does not count."
     if len(every) > MOST_COLUMNS:
         note += f" The table of results has {len(every) - MOST_COLUMNS} more."
@@ -71,7 +71,7 @@ def _column(combination: Combination) -> str:
 def _cells_of(
     row: str, combinations: Sequence[Combination], has_several: bool, links: Mapping[str, str]
 ) -> Iterator[_Cell]:
-    """Yield the cells of a row, each of the fastest runs in its column, by the first speed that all have."""
+    """Yield the cells of a row, each with the fastest run of its column, by the first speed that all have."""
     speeds = [(each, _speeds(each)) for each in combinations if each.counted and not each.bad]
     shared = [name for name in (speeds[0][1] if speeds else ()) if all(name in found for _, found in speeds)]
     fastest = max((found[shared[0]] for _, found in speeds), default=0.0) if shared else 0.0
@@ -97,7 +97,7 @@ def _why_not(combination: Combination) -> str:
 
 
 def _speeds(combination: Combination) -> Mapping[str, float]:
-    """Return each speed by name, more being faster."""
+    """Return each speed by name; larger is faster."""
     found = medians(combination)
     return {
         name: each.value if each.higher_is_better else 1 / each.value for name, each in found.items() if each.value > 0

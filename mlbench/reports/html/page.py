@@ -1,4 +1,4 @@
-"""The page, put together."""
+"""Assembles the page of a report."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ MINI_DATA = {
     "real handwritten digits in generated pictures": ("resnet50", "retinanet", "stable-diffusion-xl"),
     "generated data": ("3d-unet", "bert", "dlrm-v2", "gptj", "llama2-70b", "mixtral-8x7b"),
 }
-"""What the mini profiles of the built-in workloads are made of."""
+"""Data of the built-in workloads' mini profiles."""
 
 
 def html_page(content: Content) -> str:
     """Return the page.
 
     Raises:
-        UsageError: what draws it is not installed.
+        UsageError: a library for drawing is not installed.
     """
     check_installed("a report")
     page = _page(content)
@@ -50,7 +50,7 @@ def html_page(content: Content) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
-    """What the template fills in, under the names that it uses."""
+    """Values of the template, by name."""
 
     title: str
     headline: str
@@ -157,7 +157,7 @@ def _lede(summary: Summary) -> str:
 
 
 def _mini(summary: Summary) -> str:
-    """Return what the mini profile is of those workloads whose runs are of it; empty where none is."""
+    """Return a note on the data of the mini profiles used; empty if no run is of profile mini."""
     mini = {run.workload for run in summary.runs if run.profile == "mini"}
     found = {kind: sorted(mini.intersection(names)) for kind, names in MINI_DATA.items()}
     what = ", ".join(f"{kind} for {_listed(names)}" for kind, names in found.items() if names)

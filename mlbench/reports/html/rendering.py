@@ -1,4 +1,4 @@
-"""Pages from templates, each whole in itself: with its style, and a script that it can do without."""
+"""Renders pages from templates, each self-contained: with its style, and an optional script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSTALL = "Install it: pip install 'mlbench-inference[report]'."
 
 
 def check_installed(what: str) -> None:
-    """Raise `UsageError` where a library is missing that draws ``what``: ``a report``."""
+    """Raise `UsageError` if a library that ``what`` needs is missing; ``what`` is such as ``a report``."""
     try:
         import altair  # noqa: F401
         import jinja2  # noqa: F401
@@ -27,7 +27,7 @@ def check_installed(what: str) -> None:
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """Return a page; every text in it is escaped, but for what the template calls safe."""
+    """Return a page; all text in it is escaped, except where the template marks it safe."""
     script = _resource("report.js")
     page = _environment().get_template(template)
     return str(
@@ -41,7 +41,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 def stand_alone(svg: str) -> str:
-    """Return a drawing of a page as a file of its own: in the page's light colours, on its paper."""
+    """Return a drawing of a page as a separate file, in the page's light colours and background."""
     style = _resource("report.css")
     colours = dict(re.findall(r"--([\w-]+): (#\w+)", style.partition("@media")[0]))
     found = re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], svg)
@@ -63,7 +63,7 @@ def _environment() -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return text without control characters, and what is a part of the page as it is."""
+    """Return text without control characters; parts of the page are unchanged."""
     return terminal_text(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 

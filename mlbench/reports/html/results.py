@@ -1,4 +1,4 @@
-"""The tables that answer first: results as the official page sets them out, and what went wrong."""
+"""The first tables: results in the layout of the official page, and failures."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ from mlbench.reports.summary import Combination, Summary, not_counted
 from mlbench.reports.units import plural, three_digits
 
 NOTHING = TableCell("\N{EN DASH}", tone="quiet")
-"""Where a row has no such scenario."""
+"""Cell of a scenario that a row does not have."""
 
 _MOST_TAGS = 3
 """So many are named."""
 
 _LATENCY_RULES = {"latency_limit": "latency", "ttft": "TTFT", "tpot": "TPOT"}
-"""Rules that limit a latency, and what they limit."""
+"""Rules that limit a latency, with its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A combination with runs that do not count."""
+    """A combination with runs that are not valid."""
 
     name: str
     link: str
     standing: str
     findings: tuple[tuple[str, str], ...]
-    """What failed, and what to do about it."""
+    """Failures, each with its fix."""
     log_tail: str = ""
 
 
 def links_of(summary: Summary) -> Mapping[str, str]:
-    """Return the place on the page of each combination's details, by its name."""
+    """Return the anchor of each combination's details, by its name."""
     return {each.name: f"runs-{number}" for number, each in enumerate(summary.combinations, 1)}
 
 
@@ -62,7 +62,7 @@ def results_table(summary: Summary) -> HtmlTable:
         rows.setdefault((each.workload, each.series), {})[each.scenario] = each
     has_estimates = any(map(estimate_note, summary.runs))
     return table(
-        "Results: medians of the runs that count" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
+        "Results: medians of the valid runs" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
         ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
         [
             [
@@ -87,7 +87,7 @@ def origin(combinations: Iterable[Combination]) -> str:
 
 
 def _data(combinations: Iterable[Combination]) -> str:
-    """Return which data a row's runs are of, and how long answers are where they have tokens."""
+    """Return the data of a row's runs, and the length of token answers."""
     runs = [each.newest for each in combinations]
     facts = [str(runs[0].profile)]
     if count := max(run.samples.get("dataset", 0) for run in runs):
@@ -98,7 +98,7 @@ def _data(combinations: Iterable[Combination]) -> str:
 
 
 def tokens_per_answer(run: RunRecord) -> float | None:
-    """Return the mean length of a run's answers, as its engine counted; None where it counted none."""
+    """Return the mean length of a run's answers by its engine's counts; None if it has no counts."""
     counted = run.engine
     if not isinstance(counted, GenerationStatistics) or not counted.samples:
         return None
@@ -126,14 +126,14 @@ def _accuracy_cell(combinations: Iterable[Combination]) -> TableCell:
 
 
 def _single_score(targets: Sequence[TargetRecord]) -> Iterator[str]:
-    """Yield what each accuracy variant demands of the one score: first the required target."""
+    """Yield each accuracy variant's target for the single score, the required one first."""
     for target in sorted(targets, key=lambda each: not each.required):
         limit = f"{'at most ' if target.lower is None else ''}{spell_target(target)[1]}"
         yield f"target {limit}" if target.required else f"{target.name}: {limit} {'met' if target.is_met else 'missed'}"
 
 
 def _variants(targets: Sequence[TargetRecord]) -> Iterator[str]:
-    """Yield how many targets are met: those that are required, then those of each other accuracy variant."""
+    """Yield the number of targets met: of the required ones, then of each other accuracy variant."""
     groups: dict[str, list[TargetRecord]] = {}
     for target in sorted(targets, key=lambda each: not each.required):
         groups.setdefault("" if target.required else f"{target.name}: ", []).append(target)
@@ -157,7 +157,7 @@ def _result_cells(
 
 
 def _latency_limits(run: RunRecord) -> Iterator[str]:
-    """Yield each latency that a run was judged by, beside its limit."""
+    """Yield each latency with a limit, and the limit."""
     for rule in run.verdict.rules if run.verdict else ():
         if name := _LATENCY_RULES.get(rule.rule):
             measured, limit = format_rule_values(rule)
@@ -165,7 +165,7 @@ def _latency_limits(run: RunRecord) -> Iterator[str]:
 
 
 def problems(summary: Summary) -> Iterator[Problem]:
-    """Yield, for each combination with runs that do not count, what its newest such run failed and the fix."""
+    """Yield the failed rules and fixes of the newest failing run of each combination."""
     links = links_of(summary)
     for each in summary.combinations:
         if not each.bad:
@@ -198,7 +198,7 @@ def _findings(run: RunRecord) -> Iterator[tuple[str, str]]:
 
 
 def rules_table(run: RunRecord) -> HtmlTable | None:
-    """Return each rule a run was checked against, and those that could not be applied; None for a failed run."""
+    """Return each rule of a run, and those that could not be applied; None for a failed run."""
     if not run.verdict:
         return None
     rows: list[list[TableCell | str]] = [
@@ -232,9 +232,12 @@ def comparison_rows_table(comparison: Comparison) -> HtmlTable:
 
 
 def cost_table(cost: Yields) -> HtmlTable:
-    """Return throughputs and what they cost as `mlbench cost` prints them."""
+    """Return throughputs and their cost as `mlbench cost` prints them."""
     return table(
-        "Throughput for the money, repeats together", cost_columns(cost), [*map(list, cost_rows(cost))], is_stacked=True
+        "Throughput per unit of money, repeats pooled",
+        cost_columns(cost),
+        [*map(list, cost_rows(cost))],
+        is_stacked=True,
     )
 
 

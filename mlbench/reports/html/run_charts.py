@@ -35,7 +35,7 @@ HISTORY_LEAST = 3
 """Fewest runs of a combination for a trend chart."""
 
 _HISTORY_MOST = 200
-"""Points of a series that a chart of this width can hold."""
+"""Most points of a series in a chart of this width."""
 
 _TWO_DAYS_MS = 2 * 86_400_000
 
@@ -51,12 +51,12 @@ _RATIOS = (0.01, 0.1, 0.2, 0.5, 0.8, 0.9, 1.0, 1.1, 1.25, 2.0, 5.0, 10.0, 100.0)
 
 
 def history_figures(combinations: Sequence[Combination], palette: Palette, steps: Collection[str]) -> list[Figure]:
-    """Return a chart for each number that runs are compared by, run by run; none where there are too few runs.
+    """Return a chart over runs of each number that comparisons use; none with too few runs.
 
     Args:
         combinations: of one workload in one scenario.
         palette: colours of the page.
-        steps: ids of the runs with which a level changed; they are marked.
+        steps: ids of the first runs of new levels; they are marked.
     """
     courses: dict[str, list[_Point]] = {}
     for each in combinations:
@@ -85,7 +85,7 @@ class _Point:
         return self.run.run_id.rpartition("-")[2]
 
     def mark(self, told: str) -> _Mark:
-        """Return what is drawn of it."""
+        """Return the points to draw."""
         when = self.run.created.timestamp() * 1000
         text = f"{self.series}, {told}"
         return _Mark(series=self.series, when=when, value=self.measure.value, text=text, link=self.link)
@@ -95,7 +95,7 @@ class _Point:
 class _Mark:
     series: str
     when: float
-    """In milliseconds, as Vega counts."""
+    """Time in milliseconds, Vega's unit."""
     value: float
     text: str
     link: str
@@ -127,7 +127,7 @@ def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, st
     title = f"{scenario}: {first.name}, run by run"
     return Figure(
         title=title,
-        note=f"Every run that counts, in the order of time. {direction} is better."
+        note=f"All valid runs, in order of time. {direction} is better."
         + (" A dotted line marks the first run of a new level." if marked else ""),
         views={"": svg_of(*layers)},
         numbers=table(
@@ -139,7 +139,7 @@ def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, st
 
 
 def comparison_figure(comparison: Comparison) -> Figure | None:
-    """Return each number's speed against the base, with its interval; None where nothing could be compared."""
+    """Return each number's speed relative to the base, with its interval; None if nothing could be compared."""
     import altair
 
     every = ((f"{cell.name}, {each.measure}", each) for cell in comparison.cells for each in cell.speeds)
@@ -166,7 +166,7 @@ def comparison_figure(comparison: Comparison) -> Figure | None:
     )
     return Figure(
         title="Speed against the base",
-        note="The point is the ratio, the line its 95 % interval. Right of 1 is faster. "
+        note="Points are ratios, lines are 95 % intervals. Right of 1 is faster. "
         f"Within the band of {comparison.margin:.0%} a change counts as the same.",
         views={"": drawn},
         numbers=table(

@@ -1,4 +1,4 @@
-"""How much faster one series is than another: ratios of medians, beside the results."""
+"""Speed-ups between series: ratios of medians, next to the results."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mlbench.reports.units import three_digits
 
 
 def speedup_table(summary: Summary) -> HtmlTable | None:
-    """Return how many times as fast each series is as the first of its workload; None where none has two.
+    """Return the speed-up of each series over the first of its workload; None if no workload has two.
 
-    The speeds are those that a comparison judges: the rate of runs that were sent at one says nothing, their latencies
-    do. Ratios of latencies are turned round, so that more is faster everywhere.
+    The speeds are those that a comparison uses: for runs at a given rate the latencies, since the rate is not a result.
+    Ratios of latencies are inverted, so that larger is faster everywhere.
     """
     rows: list[list[TableCell | str]] = []
     for workload in summary.workloads:
@@ -49,7 +49,7 @@ def _cells(base: Mapping[str, Combination], other: Mapping[str, Combination]) ->
 
 
 def _ratio_cell(base: Combination, other: Combination) -> TableCell | None:
-    """Return how many times as fast the other one is by each speed that both have; None where both have none."""
+    """Return the other one's speed-up by each speed that both have; None if they have none."""
     if why_loads_differ([*base.counted, *other.counted]):
         return replace(NOTHING, detail="at other rates")
     first, second = medians(base), medians(other)
@@ -65,7 +65,7 @@ def _ratio_cell(base: Combination, other: Combination) -> TableCell | None:
 
 
 def medians(combination: Combination) -> Mapping[str, Measure]:
-    """Return each speed by name, its value the median of the runs that count."""
+    """Return each speed by name: the median of the valid runs."""
     found: dict[str, list[Measure]] = {}
     for run in combination.counted:
         for measure in speeds_of(run):

@@ -1,4 +1,4 @@
-"""Tables as the page's template draws them."""
+"""Tables for the page's template."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """What stands in a cell."""
+    """A cell of a table."""
 
     text: str
     detail: str = ""
-    """In small letters below."""
+    """Text below, in small letters."""
     tone: str = ""
-    """``good``, ``bad``, ``quiet``, or empty."""
+    """Style: ``good``, ``bad``, ``quiet``, or empty."""
     order: float | None = None
-    """What a column of numbers is sorted by."""
+    """Sort key in a column of numbers."""
     link: str = ""
     """Anchor of a place on the page, without ``#``."""
     page: str = ""
@@ -25,7 +25,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's heading; numbers stand on the right."""
+    """A column's heading; numbers are right-aligned."""
 
     heading: str
     is_number: bool = False
@@ -40,7 +40,7 @@ class HtmlTable:
     rows: tuple[tuple[TableCell, ...], ...]
     is_sortable: bool = False
     is_stacked: bool = False
-    """On a narrow screen each row is a block, with the heading beside each cell: nothing lies outside the screen."""
+    """Whether each row becomes a block on a narrow screen, with the heading next to each cell, so that it fits."""
 
 
 def table(

@@ -18,12 +18,12 @@ def _generates(combination: Combination) -> bool:
 
 
 def _counted_alike(combinations: Sequence[Combination]) -> Mapping[str, EngineStatistics]:
-    """Return the statistics of each series that counts what the first one counts, samples or tokens."""
+    """Return the statistics of each series that counts in the first one's unit, samples or tokens."""
     return {each.series: each.newest.engine for each in combinations if _generates(each) == _generates(combinations[0])}
 
 
 def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figure | None:
-    """Return what each batch size reached in warm-up; None where no engine tried several."""
+    """Return the speed of each batch size in warm-up; None if no engine tried several."""
     import altair
 
     swept = [each for each in combinations if len(each.newest.engine.sweep_per_s) > 1]
@@ -52,7 +52,7 @@ def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figur
     ring = ring.mark_point(size=150, filled=False, strokeWidth=1.5, aria=False)
     return Figure(
         title="Batch size",
-        note="What each batch size reached during warm-up. A ring marks the one that was chosen.",
+        note="Speed of each batch size during warm-up. A ring marks the chosen one.",
         views={"": svg_of(base.mark_line(aria=False, point=False), base.mark_point(), ring)},
         numbers=table(
             f"{unit} by batch size, in warm-up",
@@ -66,7 +66,7 @@ def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figur
 
 
 def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scenario: str) -> Figure | None:
-    """Return how full batches were in a scenario; None where they were all of about one size."""
+    """Return the sizes of batches in a scenario; None if all were about the same size."""
     import altair
 
     counting = [each for each in combinations if each.newest.engine.by_size]
@@ -100,7 +100,7 @@ def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scen
     title = f"{scenario}: how full batches were"
     return Figure(
         title=title,
-        note=f"Share of {what} by the size of the batch that they ran in, the accuracy test included.",
+        note=f"Share of {what} by the size of their batch, including the accuracy test.",
         views={"": svg_of(bars.mark_bar())},
         numbers=table(
             f"{title}: share of {what}",
@@ -126,7 +126,7 @@ def _bin_name(first: int) -> str:
 
 
 def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Figure | None:
-    """Return required scores in percent of their references, with the targets; None where nothing was scored."""
+    """Return required scores in percent of their references, with the targets; None without scores."""
     import altair
 
     held = [(each, target) for each in combinations for target in _required(each.newest) if target.reference]
@@ -169,8 +169,8 @@ def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Fi
     )
     return Figure(
         title="Accuracy",
-        note="Required scores, a point per scenario, compared with the target. A point left of its mark is a miss; "
-        "right of it where less is better.",
+        note="Required scores, a point per scenario, with the target as a mark. A point left of its mark misses the "
+        "target (right of it if lower is better).",
         views={"": svg_of(ticks, dots, height=90 + 45 * len(names))},
         numbers=table(
             "Scores and targets",
@@ -206,7 +206,7 @@ def _format_target(target: TargetRecord) -> tuple[str, str]:
 
 
 def useful_share(record: RunRecord) -> str:
-    """Return the useful share of the computation, without padding and idle slots; empty if not counted."""
+    """Return the share of the computation that is useful, not padding or idle slots; empty if not counted."""
     engine = record.engine
     if not isinstance(engine, GenerationStatistics):
         return "" if engine.useful_share is None else percent(engine.useful_share)
@@ -221,7 +221,7 @@ def mean_batch(record: RunRecord) -> str:
 
 
 def waiting(record: RunRecord) -> str:
-    """Return how long a sample waited for a slot on average; empty where the engine has none."""
+    """Return the mean time that a sample waited for a slot; empty if the engine has no slots."""
     engine = record.engine
     if not isinstance(engine, GenerationStatistics) or not engine.samples:
         return ""

@@ -1,4 +1,4 @@
-"""One number over time: its sessions as dots, its levels as lines, its changes of level as marks."""
+"""A metric over time: sessions as dots, levels as lines, changes of level as marks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.units import number_of, plural, quantity
 
 MOST_DOTS = 60
-"""Dots of a chart; each stands for several sessions where there are more."""
+"""Most dots of a chart; with more sessions each dot stands for several."""
 
 _HEIGHT = 150
 _TWO_DAYS_MS = 2 * 86_400_000
@@ -56,11 +56,11 @@ def history_figure(title: str, history: History) -> Figure:
 
 
 def _note(history: History) -> str:
-    """Return the newest level, how much sessions differ, and why no steps were searched for."""
+    """Return the newest level, the spread between sessions, and the reason if steps were not searched."""
     level, count = history.levels[-1], history.sessions
     better = "Higher" if history.higher_is_better else "Lower"
     noise = f" {history.spread:.1%} from session to session." if count > 1 else ""
-    reason = f" No steps searched for: {history.reason}." if history.reason else ""
+    reason = f" Steps were not searched: {history.reason}." if history.reason else ""
     return f"Now {quantity(level.value, history.unit)}. {better} is better. {plural(count, 'session')}.{noise}{reason}"
 
 
@@ -92,14 +92,14 @@ def _layers(history: History, steps: Sequence[_Line]) -> list[Any]:
 
 
 def _range(dots: Sequence[_Dot]) -> list[float]:
-    """Return the range of the axis: all dots, and a tenth around their middle at least, so that noise looks small."""
+    """Return the range of the axis: all dots, and at least 10 % around their middle, so that noise looks small."""
     low, high = (pick(dot.value for dot in dots) for pick in (min, max))
     middle = (low + high) / 2
     return [min(low - 0.01 * middle, 0.95 * middle), max(high + 0.01 * middle, 1.05 * middle)]
 
 
 def _scale(history: History) -> tuple[float, str]:
-    """Return by what values are divided for the axis, and the unit that they have then."""
+    """Return the divisor of values on the axis, and their unit after it."""
     if history.unit != "ns":
         return 1.0, history.unit
     middle = history.levels[-1].value
@@ -107,7 +107,7 @@ def _scale(history: History) -> tuple[float, str]:
 
 
 def _dots(history: History, scale: float) -> list[_Dot]:
-    """Return a dot per point, or per several neighbours of one level where there are too many."""
+    """Return a dot per point, or per group of neighbours of one level if there are too many."""
     width = math.ceil(len(history.points) / MOST_DOTS)
     groups = [
         history.points[start : min(start + width, level.last + 1)]
@@ -127,7 +127,7 @@ def _dot(group: Sequence[Point], unit: str, scale: float) -> _Dot:
 
 
 def _level_line(history: History, level: Level, scale: float) -> _Line:
-    """Return the line of a level, from its first point to the next level's, so that a step is upright."""
+    """Return the line of a level, from its first point to the next level's, so that a step is vertical."""
     last = min(level.last + 1, len(history.points) - 1)
     return _Line(
         start=history.points[level.first].created.timestamp() * 1000,

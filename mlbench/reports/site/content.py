@@ -1,4 +1,4 @@
-"""What the site shows of a workload: its newest results, its histories, and its backends compared."""
+"""The site's content about a workload: newest results, histories, and a comparison of backends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlbench.records.store.stored_runs import RunKind, StoredRuns
 from mlbench.reports.summary import Combination, Summary, scenario_order, summarise
 
 MOST_REPEATS = 20
-"""So many of the newest runs are shown."""
+"""Most runs that are shown as the newest ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +26,12 @@ class Trend:
     newest: Combination
     """The runs of its newest session that have the newest tag."""
     count: int
-    """All its runs."""
+    """All runs of the combination."""
     histories: tuple[History, ...]
 
     @property
     def name(self) -> str:
-        """What it is within its workload: ``onnxruntime int8, Server``."""
+        """Name within its workload: ``onnxruntime int8, Server``."""
         return f"{self.newest.series}, {self.newest.scenario}"
 
 
@@ -101,7 +101,7 @@ def _read_workload(name: str, stored: StoredRuns, margin: float) -> WorkloadCont
 
 
 def _key(run: RunRecord) -> tuple[str, ...]:
-    """Return what makes runs one combination, as `summarise` groups them."""
+    """Return the key of a combination, by which `summarise` groups runs."""
     return (run.environment.machine, *key_of(run, ()))
 
 
@@ -119,7 +119,7 @@ def _runs_of(kinds: Sequence[RunKind], stored: StoredRuns) -> list[RunRecord]:
 
 
 def _newest_histories(histories: Sequence[History]) -> Iterator[History]:
-    """Yield one history of each number: of several, as after a change of the data, the newest."""
+    """Yield one history of each number; of several, as after a change of the data, the newest."""
     newest: dict[str, History] = {}
     for each in histories:
         known = newest.get(each.measure)
@@ -131,7 +131,7 @@ def _newest_histories(histories: Sequence[History]) -> Iterator[History]:
 def _by_scenario(
     shown: Mapping[tuple[str, ...], Sequence[RunRecord]], runs: Mapping[tuple[str, ...], Sequence[RunRecord]]
 ) -> Iterator[tuple[Sequence[RunRecord], Sequence[RunRecord]]]:
-    """Yield, for each scenario, the newest runs in the order of time, and runs that show how sessions differ."""
+    """Yield the newest runs of each scenario in order of time, and runs that show the spread between sessions."""
     scenarios = {some[0].scenario for some in shown.values()}
     for scenario in sorted(scenarios, key=scenario_order):
         keys = [key for key, some in shown.items() if some[0].scenario == scenario]

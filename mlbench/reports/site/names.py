@@ -19,7 +19,7 @@ def run_page(run_id: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    """Return a name that is safe in every file system and address: itself, or what is left of it with a hash."""
+    """Return a name that is safe in every file system and URL: itself, or its safe characters with a hash."""
     safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:_LONGEST]
     if safe == name and name:
         return name

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 MOST_CHARTS = 40
-"""Charts of a workload: those of the combinations that ran last."""
+"""Most charts of a workload: those of the combinations that ran last."""
 
 _MOST_CHANGES = 20
-"""The newest changes of level are on the first page."""
+"""Most changes of level on the first page: the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FirstPage:
-    """What the first page's template fills in, under the names that it uses."""
+    """Values of the first page's template, by name."""
 
     title: str
     base: str
@@ -98,7 +98,7 @@ class _RunPage:
 
 
 def site_pages(stored: StoredRuns, title: str, margin: float) -> Iterator[tuple[str, str]]:
-    """Yield each page's path and text; the first page comes last, since it shows something of all others.
+    """Yield each page's path and text; the first page comes last, since it summarises the others.
 
     Args:
         stored: the runs of a results folder.
@@ -144,14 +144,14 @@ def _index(summary: Summary, changes: Sequence[LevelChange], stored: StoredRuns,
 
 
 def _lede(summary: Summary, stored: StoredRuns) -> str:
-    """Return how many runs there are, of what, and on which machines."""
+    """Return the number of runs, workloads and backends, and the machines."""
     backends = len({run.backend for run in summary.runs})
     processors = dict.fromkeys(conditions.processor(run.environment) for run in summary.runs)
     left_out = f" {number_of(stored.left_out)} runs of older kinds are left out." if stored.left_out else ""
     return (
         f"{plural(stored.count, 'stored run')} of {plural(len(summary.workloads), 'workload')} on "
-        f"{plural(backends, 'backend')}, on {'; '.join(processors)}. Shown is the newest session of each "
-        f"combination: {plural(len(summary.runs), 'run')}.{left_out}"
+        f"{plural(backends, 'backend')}, on {'; '.join(processors)}. The pages show the newest session of "
+        f"each combination: {plural(len(summary.runs), 'run')}.{left_out}"
     )
 
 
@@ -182,7 +182,7 @@ def _workload_page(content: WorkloadContent, site: str) -> _WorkloadPage:
 
 
 def _figures(trends: Sequence[Trend]) -> tuple[Mapping[str, Sequence[Figure]], int]:
-    """Return the charts of each scenario, and how many there are too many."""
+    """Return the charts of each scenario, and the number left out."""
     every = [
         (trend, history) for trend in trends for history in trend.histories if len(history.points) >= HISTORY_LEAST
     ]

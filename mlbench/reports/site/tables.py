@@ -23,7 +23,7 @@ from mlbench.reports.units import number_of, plural, quantity
 
 _VERDICTS = {**TONES, SpeedVerdict.SUSPECTED: "bad", SpeedVerdict.CANNOT_TELL: "quiet"}
 _FEW_SCORES = 2
-"""So many scores are spelled out in a narrow column."""
+"""Most scores that are spelled out in a narrow column."""
 
 
 def links_to_runs(summary: Summary, base: str) -> Mapping[str, str]:
@@ -60,7 +60,7 @@ def overview_table(summary: Summary) -> HtmlTable:
 
 
 def newest_table(content: WorkloadContent) -> HtmlTable:
-    """Return a row per combination: its newest result, whether that counts, and its last change of level."""
+    """Return a row per combination: its newest result, its validity, and its last change of level."""
     rows = [_newest_row(trend) for trend in content.trends]
     has_estimates = any(map(estimate_note, content.summary.runs))
     return table(
@@ -92,7 +92,7 @@ def _value_cell(each: Combination) -> TableCell:
 
 
 def _verdict_cell(each: Combination) -> TableCell:
-    """Return whether the newest run counts, and how many of its session do not."""
+    """Return whether the newest run is valid, and the number of its session's runs that are not."""
     bad = not_counted(len(each.bad), len(each.runs)) if each.bad and len(each.runs) > 1 else ""
     return TableCell(standing(each.newest), detail=bad, tone="bad" if each.bad else "good")
 
@@ -108,7 +108,7 @@ def _result_cell(each: Combination) -> TableCell:
 
 
 def _accuracy_cell(runs: Sequence[RunRecord]) -> TableCell:
-    """Return the required scores of the newest run that was scored; of many scores how many meet their targets."""
+    """Return the required scores of the newest scored run; for many scores the number that meet their targets."""
     scored = [run for run in sorted(runs, key=lambda run: run.created) if run.accuracy]
     if not scored:
         return TableCell("not measured", tone="quiet")
@@ -142,20 +142,20 @@ def _moment_cell(when: datetime) -> TableCell:
 
 
 def changes_table(changes: Sequence[LevelChange], caption: str, *, base: str, has_workload: bool) -> HtmlTable | None:
-    """Return changes of level, newest first, with what else changed; None without any.
+    """Return changes of level, newest first, with other changes; None without any.
 
     Args:
         changes: newest first.
         caption: of the table.
         base: the relative address of the site's folder.
-        has_workload: whether a column says of which workload each is.
+        has_workload: whether a column names the workload.
     """
     if not changes:
         return None
     columns = ["since, UTC", *(["workload"] if has_workload else []), "combination", "measure"]
     return table(
         caption,
-        [*columns, "speed#", "interval#", "change", "what else changed"],
+        [*columns, "speed#", "interval#", "change", "other changes"],
         [_change_row(each, base, has_workload) for each in changes],
         is_stacked=True,
     )
@@ -178,7 +178,7 @@ def _change_row(change: LevelChange, base: str, has_workload: bool) -> list[Tabl
 
 
 def backends_table(content: WorkloadContent) -> HtmlTable | None:
-    """Return each backend against the one that ran first, number by number; None where nothing was comparable."""
+    """Return each backend compared with the first one, number by number; None if nothing was comparable."""
     rows = [
         row
         for found in content.comparisons
@@ -189,7 +189,7 @@ def backends_table(content: WorkloadContent) -> HtmlTable | None:
     if not rows:
         return None
     return table(
-        "The newest session of each backend against that of the one that ran first; x 2 is twice as fast",
+        "The newest session of each backend compared with that of the first backend; x 2 is twice as fast",
         ["combination", "measure", "base#", "new#", "speed#", "interval#", "verdict", "accuracy"],
         rows,
         is_stacked=True,
@@ -197,7 +197,7 @@ def backends_table(content: WorkloadContent) -> HtmlTable | None:
 
 
 def backends_notes(content: WorkloadContent) -> list[str]:
-    """Return why numbers of the comparison have no verdict, or are only suspected."""
+    """Return the reasons of numbers without a verdict, or with a suspected one."""
     cells = [cell for found in content.comparisons for _, comparison in found.others for cell in comparison.cells]
     return [
         f"{cell.name.removeprefix(f'{content.name} ')}, {each.measure}: {each.reason}."
@@ -208,7 +208,7 @@ def backends_notes(content: WorkloadContent) -> list[str]:
 
 
 def _comparison_rows(cell: Cell, workload: str) -> Iterator[list[TableCell | str]]:
-    """Yield a row per number of a cell; what is said of its scores stands in the first."""
+    """Yield a row per number of a cell; the first one has its scores."""
     base, new = (name.removeprefix(workload) for name in (cell.base_name, cell.name))
     scores = _scores_cell(cell)
     for each in cell.speeds:
@@ -217,7 +217,7 @@ def _comparison_rows(cell: Cell, workload: str) -> Iterator[list[TableCell | str
 
 
 def _scores_cell(cell: Cell) -> TableCell:
-    """Return how the scores stand to the base's, and those that are worse or not judged."""
+    """Return the verdict on the scores against the base's, and those that are worse or not judged."""
     verdicts = {score: score_verdict(cell, score) for score in cell.scores}
     if not verdicts:
         return TableCell("not compared", tone="quiet")
