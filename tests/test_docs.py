@@ -191,7 +191,7 @@ def test_contributing_lists_every_session():
 def test_the_list_of_decisions_names_every_page_by_its_title():
     folder = ROOT / "docs/decisions"
     titles = {page.name: page.read_text().partition("\n")[0] for page in folder.glob("0*.md")}
-    listed = re.findall(r"^(\d+)\. \[(.*)\]\((.*)\)$", (folder / "README.md").read_text(), flags=re.MULTILINE)
+    listed = re.findall(r"^- (\d+): \[(.*)\]\((.*)\)$", (folder / "README.md").read_text(), flags=re.MULTILINE)
     assert {file: f"# {number}. {title}" for number, title, file in listed} == titles
 
 
