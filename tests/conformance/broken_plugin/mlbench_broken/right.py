@@ -15,6 +15,7 @@ class Right(GraphBackend):
 
     name = "right"
     title = "torch, eagerly"
+    preload = ("torch",)
 
     def probe(self):
         return Probe(is_available=True)
