@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from importlib import metadata
+from functools import cache
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def _write(graph: Graph, path: Path) -> None:
     inputs, outputs = onnx_inputs(graph), onnx_outputs(graph)
     module, examples = graph.module(), example_inputs(inputs, example_sizes(inputs))
     take_one_by_one(module, len(inputs))
+    _read_operators_once()
     try:
         with quiet():
             program = torch.onnx.export(
@@ -114,6 +116,14 @@ def _write(graph: Graph, path: Path) -> None:
     except Exception as error:  # the exporter raises anything, from deep inside
         raise GraphError(f"graph {graph.name} cannot be exported to ONNX: {root_reason(error)}.") from error
     _finish(graph, path)
+
+
+@cache
+def _read_operators_once() -> None:
+    """Have the exporter parse the source of its operators for the first graph alone, which takes half a second."""
+    with suppress(Exception):  # torch keeps this to itself, and may move it
+        onnxscript_apis = import_module("torch.onnx._internal._lazy_import").onnxscript_apis
+        onnxscript_apis.get_torchlib_ops = cache(onnxscript_apis.get_torchlib_ops)
 
 
 def _finish(graph: Graph, path: Path) -> None:

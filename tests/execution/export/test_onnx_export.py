@@ -143,6 +143,14 @@ def test_exporting_prints_nothing(capfd: pytest.CaptureFixture[str]):
     assert capfd.readouterr() == ("", "")
 
 
+def test_operators_are_read_once_for_all_graphs():
+    from torch.onnx._internal._lazy_import import onnxscript_apis
+
+    for module in (torch.nn.ReLU, torch.nn.Tanh):
+        export_onnx(one_in_one_out(module))
+    assert onnxscript_apis.get_torchlib_ops.cache_info().misses == 1
+
+
 class Bessel(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.special.bessel_j0(x)
