@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -98,24 +99,24 @@ RECIPES = ROOT / "workloads" / "mlbench_recipes"
 """Not in the wheel; each recipe imports its workload, and no workload a recipe."""
 
 
+@cache
 def imports_of(file):
-    """Yield (module, is it only for types) for all imports of a file, also those inside functions."""
-    tree = ast.parse(file.read_text())
+    """Return (module, is it only for types) for all imports of a file, also those inside functions."""
+    found, nodes = [], [*ast.walk(ast.parse(file.read_text()))]
     typed = {
         id(node)
-        for block in ast.walk(tree)
+        for block in nodes
         if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
         for node in ast.walk(block)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
-            yield from ((alias.name, id(node) in typed) for alias in node.names)
+            found += [(alias.name, id(node) in typed) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{file}: relative import"
-            if node.module == "mlbench":
-                yield from ((f"mlbench.{alias.name}", id(node) in typed) for alias in node.names)
-            else:
-                yield node.module, id(node) in typed
+            names = [f"mlbench.{each.name}" for each in node.names] if node.module == "mlbench" else [node.module]
+            found += [(name, id(node) in typed) for name in names]
+    return found
 
 
 def room_of(module):
@@ -240,7 +241,8 @@ def test_the_list_of_plugins_needs_neither_all_rules_nor_what_only_a_run_needs()
 
 def commands_of(file):
     """Yield the commands in a file that start this Python again, as lists of source texts."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    text = file.read_text()
+    for node in ast.walk(ast.parse(text)) if "sys.executable" in text else ():
         if isinstance(node, ast.List) and node.elts and ast.unparse(node.elts[0]) == "sys.executable":
             yield [ast.unparse(each) for each in node.elts]
 

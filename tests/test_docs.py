@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import click
@@ -58,6 +59,7 @@ def prose(page):
     return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
 
 
+@cache
 def anchors(page):
     """Return the names by which GitHub links to a page's headings."""
     headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
@@ -93,6 +95,7 @@ MLBENCH = [
 ]
 
 
+@cache
 def outside_names():
     """Return names that are not installed here: those of the plugins under examples/, and one that is made up."""
     files = ROOT.glob("examples/*/pyproject.toml")
@@ -171,6 +174,7 @@ def test_a_command_that_does_not_exist_would_be_noticed(plugins):
         check_settings(given, plugins)
 
 
+@cache
 def sessions():
     tree = ast.parse((ROOT / "noxfile.py").read_text())
     functions = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
@@ -195,10 +199,12 @@ def test_the_list_of_decisions_names_every_page_by_its_title():
     assert {file: f"# {number}. {title}" for number, title, file in listed} == titles
 
 
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_extras_exist(page):
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(re.findall(r"(?:'\.|'mlbench-inference)\[(\w[\w-]*)\]", page.read_text())) <= set(extras)
+    assert set(re.findall(r"(?:'\.|'mlbench-inference)\[(\w[\w-]*)\]", page.read_text())) <= EXTRAS.keys()
 
 
 def test_the_readme_is_short_and_has_the_two_commands_the_table_and_a_picture():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -86,14 +87,24 @@ LONGEST_CELL = 200
 """Characters; what needs more is a section."""
 
 
-def functions() -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield all functions that are no properties."""
+@cache
+def text_of(file: Path) -> str:
+    """Return a file's text without the targets of links and the names of decisions."""
+    return re.sub(r"\]\([^)]*\)|docs/decisions/\S+", "", file.read_text())
+
+
+@cache
+def definitions() -> list[tuple[str, str, Path]]:
+    """Return kind, name and file of all classes, and of all functions that are no properties."""
+    found = []
     for file in SOURCES:
         for node in ast.walk(ast.parse(file.read_text())):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("__"):
-                continue
-            if not any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
-                yield node
+            if isinstance(node, ast.ClassDef):
+                found.append(("class", node.name, file))
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("__"):
+                if not any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
+                    found.append(("function", node.name, file))
+    return found
 
 
 def is_participle(name: str) -> bool:
@@ -103,17 +114,16 @@ def is_participle(name: str) -> bool:
 
 
 def test_functions_are_named_by_verbs():
-    names = [function.name for function in functions()]
+    names = [name for kind, name, _ in definitions() if kind == "function"]
     found = sorted(name for name in names if is_participle(name))
     assert len(found) / len(names) < MOST_PARTICIPLES, found
 
 
 def classes(*folders: str) -> Iterator[tuple[str, str]]:
     """Yield the name of each class, and the file that defines it."""
-    for file in SOURCES:
-        if file.relative_to(ROOT).parts[0] in folders:
-            nodes = ast.walk(ast.parse(file.read_text()))
-            yield from ((node.name, str(file.relative_to(ROOT))) for node in nodes if isinstance(node, ast.ClassDef))
+    for kind, name, file in definitions():
+        if kind == "class" and file.relative_to(ROOT).parts[0] in folders:
+            yield name, str(file.relative_to(ROOT))
 
 
 def test_a_class_shares_its_name_with_no_other():
@@ -146,7 +156,7 @@ def test_patterns_of_private_phrases_match_no_text(pattern):
     assert {
         f"{file.relative_to(ROOT)}:{text.count(chr(10), 0, found.start()) + 1}: {found[0]}"
         for file in texts
-        for text in [re.sub(r"\]\([^)]*\)|docs/decisions/\S+", "", file.read_text())]
+        for text in [text_of(file)]
         for found in re.finditer(pattern, text)
     } == set()
 
@@ -157,9 +167,7 @@ def test_peoples_words_stand_in_the_place_of_house_words(pattern):
     texts += [page for page in PAGES if page.parent.name != "decisions"]
     texts += [file for file in sorted((ROOT / "mlbench").rglob("*.j*")) if file.suffix in {".jinja", ".json"}]
     found = {
-        (file.relative_to(ROOT).as_posix(), found[0])
-        for file in texts
-        for found in re.finditer(pattern, re.sub(r"\]\([^)]*\)|docs/decisions/\S+", "", file.read_text()))
+        (file.relative_to(ROOT).as_posix(), found[0]) for file in texts for found in re.finditer(pattern, text_of(file))
     }
     assert found == set(), HOUSE_WORDS[pattern]
 
