@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mlbench.cluster.acceptor import Acceptor
 
 _LEAVES_WITHIN_S = 10.0
-"""How long an engine may take to end when its client has left."""
+"""Time limit of an engine's end after its client has left."""
 
 
 def main() -> int:

@@ -30,14 +30,14 @@ _SITE_BITS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrangerLimits:
-    """What connections may take that have not proved that they have the token."""
+    """Limits of connections that have not proved that they have the token."""
 
     places: int = 32
     places_of_address: int = 8
     admitted_within_s: float = 5.0
     """For the whole handshake, TLS included."""
     silent_s: float = 1.0
-    """Who has said nothing of our protocol for longer is the first to go where places are short."""
+    """Silence after which a connection is the first to be dropped when the limit is reached."""
 
 
 STRANGER_LIMITS = StrangerLimits()
@@ -133,7 +133,7 @@ class Acceptor:
             self._strangers.append(stranger)
 
     def _standing(self, stranger: _Stranger) -> tuple[bool, float]:
-        """Return what orders connections; the first is the first to go."""
+        """Return the sort key of connections; the first one is dropped first."""
         is_silent = not stranger.has_greeted and time.monotonic() - stranger.since_s > self._limits.silent_s
         return not is_silent, stranger.since_s
 

@@ -1,4 +1,4 @@
-"""Where a node listens, and the secret that it shares with its clients."""
+"""The address of a node, and the secret that it shares with its clients."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _SHARED: Mapping[str, Callable[[NodeRecord], Any]] = {
     "precisions": lambda node: ", ".join(node.precisions),
     "settings": lambda node: node.settings,
 }
-"""What all nodes of a run must have in common, beside the versions of libraries."""
+"""Facts that all nodes of a run must share, in addition to the versions of libraries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class NetworkDemand:
 
     @property
     def probe(self) -> Probe:
-        """Return what their backend offers."""
+        """Return the precisions that their backend offers."""
         first = self.nodes[0]
         return Probe(
             is_available=True,
@@ -58,21 +58,21 @@ class NetworkDemand:
         )
 
     def check_served(self, workload: str, backend: str, profile: str, weights: str) -> None:
-        """Raise `UsageError` where another workload is asked for than the nodes serve, or the same in another way."""
+        """Raise `UsageError` if a request differs from the nodes' workload or its settings."""
         asked = {"workload": workload, "backend": backend, "profile": profile, "weights": weights}
         for what, value in asked.items():
             if (served := _SHARED[what](self.nodes[0])) != value:
                 raise UsageError(
-                    f"the nodes serve {what} {served}, and {value} is asked for.",
-                    hint="Ask for what they serve, or restart them.",
+                    f"the nodes serve {what} {served}, but {value} is requested.",
+                    hint="Request what they serve, or restart them.",
                 )
 
 
 def entry_over_network(entry: EntryDemand, rules: WorkloadRules) -> EntryDemand:
-    """Return what a run over a network is made for: where nothing else is asked, the network division.
+    """Return the entry of a run over a network: by default in the network division.
 
     Raises:
-        UsageError: it is asked for of edge systems.
+        UsageError: it is for edge systems.
     """
     if entry.category is Category.EDGE:
         raise UsageError("--network is given with --category edge.", hint="Only datacenter systems have nodes.")

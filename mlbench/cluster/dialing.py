@@ -40,7 +40,7 @@ class Dialer:
 
     @classmethod
     def of_spec(cls, spec: NetworkSpec) -> Self:
-        """Return what a specification names; raises `DataError` where a file cannot be read."""
+        """Return the credentials that a specification names; raises `DataError` for an unreadable file."""
         return cls(
             token=read_token(Path(spec.token_file)),
             tls=client_context(Path(spec.certificate)) if spec.certificate else None,
@@ -76,7 +76,7 @@ class Dialer:
 
 
 def _refusal(address: Address, error: Exception, *, has_tls: bool) -> Exception:
-    """Return what a user reads where a connection failed; another error as it is."""
+    """Return a readable error for a failed connection; other errors are unchanged."""
     match error:
         case UsageError():
             what, hint = f"node {address}: {error.message}", error.hint
@@ -103,7 +103,7 @@ class Asking:
     def __init__(self) -> None:
         self._answers: queue.Queue[Message | None] = queue.Queue()
         self.ended = ""
-        """Why there will be no more; empty while there may be."""
+        """Reason of the end of messages; empty while there may be more."""
 
     def take(self, link: Link, message: Message) -> None:
         """Keep an answer."""
@@ -136,17 +136,17 @@ def new_session() -> str:
 
 
 def ask_facts(spec: NetworkSpec) -> Sequence[NodeRecord]:
-    """Return what each node says of itself.
+    """Return the facts of each node.
 
     Raises:
-        UsageError: one does not answer, is no node, or refuses this client.
+        UsageError: one does not answer, is not a node, or refuses this client.
     """
     dialer = Dialer.of_spec(spec)
     return [ask_node(Address.parse(text), dialer) for text in spec.nodes]
 
 
 def ask_node(address: Address, dialer: Dialer) -> NodeRecord:
-    """Return what a node says of itself; raises as `ask_facts`."""
+    """Return the facts of a node; raises as `ask_facts`."""
     asking = Asking()
     with closing(open_link(dialer.dial(address), "facts", "", asking.take, asking.note_end)):
         message = asking.answer(_ANSWERS_WITHIN_S)

@@ -1,4 +1,4 @@
-"""What two sides of a connection say first: who they are, and that both have the token, which does not travel.
+"""The first messages of a connection: they identify both sides, and prove that both have the token without sending it.
 
 =========  ===================================================================================
 client     protocol, version, a nonce
@@ -28,7 +28,7 @@ from mlbench.version import __version__
 
 PROTOCOL = 1
 HANDSHAKE_S = 30.0
-"""How long a client waits for one: a node's process may be starting."""
+"""Time limit of a client for a message: a node's process may be starting."""
 
 _MARK = b"mlbench\x02"
 _PREFIX = struct.Struct(f"<{len(_MARK)}sH")
@@ -93,7 +93,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a side goes no further."""
+    """The handshake failed; has the reason."""
 
     refused: str
 

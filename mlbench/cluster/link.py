@@ -29,8 +29,8 @@ OnMessage = Callable[["Link", Message], None]
 OnEnd = Callable[["Link", str], None]
 
 LOST_AFTER_S = 30.0
-"""How long the other side's machine may acknowledge nothing, also where nothing is said; the kernel's own limit is two
-hours. A process that is only busy is not lost: its kernel answers."""
+"""Longest time without an acknowledgement from the other machine, even on an idle connection; the kernel's own limit is
+two hours. A process that is only busy is not lost: its kernel answers."""
 
 _LAST_WORDS_S = 5.0
 _PULSE_MS = 100
@@ -66,7 +66,7 @@ class Link:
         self._closing_s = 0.0
         self._is_over = False
         self.last_message_s = time.monotonic()
-        """When the other side's last message came."""
+        """Time of the other side's last message."""
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
 
     def start(self) -> None:

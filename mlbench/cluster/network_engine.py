@@ -56,7 +56,7 @@ class NetworkEngine(NodesEngine):
             self._shared().put(samples[each.start : each.stop], reply, is_apart=True)
 
     def record(self) -> NetworkRecord:
-        """Return how the nodes were reached, with what went there before the last look at the statistics."""
+        """Return the record of the nodes, with traffic up to the last statistics."""
         return NetworkRecord(
             connections=self._spec.connections,
             is_encrypted=bool(self._spec.certificate),

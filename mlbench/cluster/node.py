@@ -28,7 +28,7 @@ _BACKLOG = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """Where a node listens, and who may connect."""
+    """A node's address, and its access control."""
 
     address: Address
     token: bytes

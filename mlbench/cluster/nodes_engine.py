@@ -57,7 +57,7 @@ class NodesEngine(Engine):
     """Answers through nodes, each of which has an engine, over sockets."""
 
     here = "this client"
-    """What a user reads where a node's files differ from this side's."""
+    """Message for a node whose files differ from this side's."""
 
     def __init__(self, job: JobSpec, model: Model, dataset: Dataset) -> None:
         """Store what is asked of the nodes; ``model`` and ``dataset`` are this side's own."""
@@ -161,7 +161,7 @@ class NodesEngine(Engine):
         return next((str(reason) for reason in reasons if reason), "a node was lost" if None in reasons else "")
 
     def runtime(self) -> RuntimeFacts:
-        """Return what the nodes' runtimes have in common, and where they differ."""
+        """Return the common facts of the nodes' runtimes, and the differences."""
         answers = self._ask_about("runtime")
         found = [None if each is None else runtime_from_json(each) for each in answers]
         for node, each in zip(self.nodes, found, strict=True):
@@ -202,7 +202,7 @@ class NodesEngine(Engine):
                 )
 
     def _ask_about(self, what: str) -> list[Any]:
-        """Return what each node says of itself; None where it was lost."""
+        """Return the facts of each node; None if it was lost."""
         answers: list[Any] = []
         asked = [node for node in self.nodes if not node.ended]
         for node in asked:

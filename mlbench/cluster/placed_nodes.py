@@ -17,7 +17,7 @@ _ENDS_WITHIN_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What Ray is asked to place."""
+    """A request to Ray for nodes."""
 
     count: int
     cluster: str
@@ -61,7 +61,7 @@ class PlacedNodes:
         if message is None:
             raise UsageError(
                 f"no Ray cluster can be used at {self._where}: Ray ended the process that asked for it.",
-                hint="Set execution.cluster to HOST:PORT of its head; the run's log has what Ray says.",
+                hint="Set execution.cluster to HOST:PORT of its head; the run's log has Ray's messages.",
             )
         if message.kind == "refused":
             raise error_from_wire(report_from_values(message.facts.get("error")))

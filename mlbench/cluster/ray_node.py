@@ -24,7 +24,7 @@ _NAME_CHARACTERS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDemand:
-    """What a node is to serve. Ray carries it there."""
+    """The job of a node, which Ray sends there."""
 
     job: Mapping[str, Any]
     """The fields of a `JobSpec`."""
@@ -37,7 +37,7 @@ class NodeDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedNode:
-    """Where a node can be reached, or why it cannot serve."""
+    """The address of a node, or the reason why it cannot serve."""
 
     address: str = ""
     error: ErrorReport | None = None

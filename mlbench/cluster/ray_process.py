@@ -34,7 +34,7 @@ AUTO, LOCAL = "auto", "local"
 
 _ANSWERS_WITHIN_S = 5.0
 _HEAD_GONE_S = 5
-"""How long Ray's head may be away before Ray ends this process."""
+"""Longest absence of Ray's head before Ray ends this process."""
 _FREE_WITHIN_S = 30.0
 _PULSE_S = 0.5
 _MOST_REASON = 300
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _set_environment(cluster: str) -> None:
-    """Say to Ray what it reads when it is imported: nothing leaves this machine unasked."""
+    """Set environment variables that Ray reads at import: they turn off its usage reports."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_gcs_rpc_server_reconnect_timeout_s"] = str(_HEAD_GONE_S)
     if cluster == LOCAL:
@@ -135,7 +135,7 @@ class _Nodes:
         return address
 
     def watch(self, line: Line) -> None:
-        """Tell the run of nodes that Ray has lost, until the run closes the socket."""
+        """Report nodes that Ray has lost to the run, until the run closes the socket."""
         closed = threading.Event()
         threading.Thread(target=_wait_for_end, args=(line, closed), daemon=True).start()
         numbers = {each.wait.remote(): number for number, each in enumerate(self._actors)}
@@ -189,7 +189,7 @@ def _check_answers(cluster: str) -> None:
 
 
 def _share_of_node(nodes: Sequence[Mapping[str, Any]], count: int) -> dict[str, float]:
-    """Return what is asked of each node: all of its processors and accelerators, so that it has no other work.
+    """Return the resources requested of each node: all processors and accelerators, so that it has no other work.
 
     Of nodes that differ, what so many of them have: first those with most accelerators, then with most processors.
 

@@ -27,7 +27,7 @@ _ROUND_TRIPS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTraffic:
-    """What went to a node and came back, since the last look."""
+    """Traffic with a node since the last statistics."""
 
     samples: int = 0
     """Answered."""
@@ -35,7 +35,7 @@ class NodeTraffic:
     occupied_ns: int = 0
     """While it had a sample at least."""
     in_flight_ns: int = 0
-    """From sending to the answer, summed over samples."""
+    """Time from sending to the answer, summed over samples."""
 
 
 class _Occupancy:
@@ -86,12 +86,12 @@ class RemoteNode:
         self.consumer = Consumer(self._give, _UNTRIED)
         """Its consumer in the queue."""
         self.ended = ""
-        """How it was lost; empty while it serves."""
+        """Reason of its loss; empty while it serves."""
         self.round_trip_ns = 0
         self.device: str | None = None
-        """What its engine runs on, once its runtime was asked about."""
+        """Device of its engine, once known."""
         self.traffic = NodeTraffic()
-        """What went to it before the last look."""
+        """Traffic before the last statistics."""
         self._asking = Asking()
         self._naming = Asking()
         self._control: Link | None = None
@@ -106,7 +106,7 @@ class RemoteNode:
 
     @property
     def last_message_s(self) -> float:
-        """When its last message came over the control connection, by the monotonic clock."""
+        """Time of its last message on the control connection, by the monotonic clock."""
         assert self._control
         return self._control.last_message_s
 
@@ -195,7 +195,7 @@ class RemoteNode:
             self.ask_name(timeout_s)
 
     def error(self) -> ProcessEndedError:
-        """Return how it was lost as an error."""
+        """Return its loss as an error."""
         return ProcessEndedError(self.ended or f"{self.title} is gone", FailureKind.EXIT)
 
     def note_answered(self, count: int) -> None:
@@ -216,7 +216,7 @@ class RemoteNode:
         self._send_samples(samples, test, is_flushed)
 
     def _send_samples(self, samples: Samples, test: int, is_flushed: bool) -> None:
-        """Send samples with their data: one message, and nothing of another query in it."""
+        """Send samples with their data in one message, which contains only this query."""
         forms, arrays = samples_to_wire(samples.data())
         keys = numbers(samples.ids), numbers(samples.indices)
         self._send_in_turn([*keys, *arrays], test=test, is_flushed=is_flushed, **forms)

@@ -63,7 +63,7 @@ _SHARED_FACTS = ("workload", "backend", "profile", "weights")
 
 
 class NodeConfig(Stored):
-    """What the process of a session needs to know. It travels to it as JSON."""
+    """Settings of a session's process, which gets them as JSON."""
 
     facts: NodeRecord
     builder: str
@@ -71,9 +71,9 @@ class NodeConfig(Stored):
     settings: dict[str, JsonValue]
     """The node's own, which replace a client's."""
     most_open: int
-    """How many samples it holds at most: a client that sends more is refused."""
+    """Most samples that it holds: a client that sends more is refused."""
     guards: Sequence[GuardedSetting] = ()
-    """What a client may not set, unless to the values that they allow."""
+    """Settings that a client may only set to allowed values."""
     has_data: bool = False
     """Whether it loads samples itself, and is sent their numbers alone."""
 
@@ -175,11 +175,11 @@ class Session:
         own = self._config.facts
         for name in _SHARED_FACTS:
             if job[name] != getattr(own, name):
-                raise UsageError(f"it serves {name} {getattr(own, name)}, and {job[name]} is asked for.")
+                raise UsageError(f"it serves {name} {getattr(own, name)}, but {job[name]} is requested.")
         module, _, function = self._config.builder.partition(":")
         foreign = {key: value for key, value in job["settings"].items() if not key.startswith("workload.")}
         settings = {**foreign, **self._config.settings}
-        hint = "Only the node's own user may want that: `mlbench serve` with the same --set, or with --trust."
+        hint = "Start the node with the same --set, or with --trust: `mlbench serve`."
         refuse_foreign("the client", settings, self._guards(), hint=hint)
         payload = {**job, "settings": settings, "network": None, "accuracy_of": "", "later_models": ()}
         if not self._config.has_data:
@@ -248,14 +248,14 @@ class _Serving:
             self._received.remove(serials)
 
     def answer(self, what: str) -> Any:
-        """Return what the engine or its process says of itself."""
+        """Return statistics or facts of the engine or its process."""
         return answer_about(what, self._engine, self._part.backend.observe)
 
     def _submit(self, link: Link, message: Message) -> None:
         test, (serials, indices, *arrays) = message.facts["test"], message.arrays
         values = samples_from_wire(message.facts, arrays, self._reader)
         if not len(values) == len(indices) == len(serials) or len(values) + len(self._received) > self._most_open:
-            raise NoMessageError(f"{len(values)} samples, and {len(indices)} indices, beside {len(self._received)}")
+            raise NoMessageError(f"{len(values)} samples and {len(indices)} indices for {len(self._received)}")
         ids = tuple(serials.tolist())
         keys = tuple(map(self._received.add, ids, indices.tolist(), values))
         reply = self._replies.get((link, test))

@@ -1,1 +1,1 @@
-"""What travels between processes as JSON."""
+"""Messages between processes, as JSON."""

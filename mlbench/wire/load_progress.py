@@ -1,4 +1,4 @@
-"""How far a test is, and what has to happen before LoadGen ends it: what a run's process reports while it measures."""
+"""Progress of a test, and LoadGen's conditions for its end, which a run's process reports while it measures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCounts:
-    """What went through a test so far."""
+    """Counts of a test so far."""
 
     elapsed_s: float
     """Since LoadGen sent the first sample; 0 before."""
@@ -22,7 +22,7 @@ class SampleCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What LoadGen demands of a test before it ends it."""
+    """LoadGen's conditions for ending a test."""
 
     least_s: float
     """It sends samples for so long at least; 0 where it ends as soon as all are answered."""
@@ -32,14 +32,14 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadProgress:
-    """How far a test is: the counts, and the demands that bind it."""
+    """Progress of a test: its counts, and the binding conditions."""
 
     counts: SampleCounts
     demand: Demand
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> Self | None:
-        """Return what a message of the run's process says; None where it is about no test."""
+        """Return the progress in a message of the run's process; None if it is not about a test."""
         counts, demand = ([field.name for field in dataclasses.fields(part)] for part in (SampleCounts, Demand))
         if not facts.keys() >= {*counts, *demand}:
             return None
@@ -55,7 +55,7 @@ class LoadProgress:
 
     @property
     def samples(self) -> int:
-        """How many samples will be answered at least."""
+        """Fewest samples that will be answered."""
         return max(self.demand.least_samples, self.counts.issued)
 
     @property

@@ -201,7 +201,7 @@ def test_a_wrong_secret_is_refused_in_a_line(scene, token_file, tmp_path):
 def test_the_same_node_twice_or_another_workload_is_refused_in_a_line(scene, token_file):
     with served(scene, token_file, ("resnet50", "--backend", "null", "--name", "n")) as [node]:
         assert_refused(run(scene, token_file, [node.address, node.address]), "are both named n.")
-        assert_refused(run(scene, token_file, [node.address], "bert"), "serve workload resnet50, and bert is asked for")
+        assert_refused(run(scene, token_file, [node.address], "bert"), "serve workload resnet50, but bert is requested")
         done = run(scene, token_file, [node.address], "--set", "execution.instances=2")
         assert_refused(done, "execution.instances is 2, and nodes have one engine each")
         done = run(scene, token_file, [node.address], "--set", "execution.devices=0")
