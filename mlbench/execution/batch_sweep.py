@@ -104,7 +104,7 @@ class _Sweep:
             size *= 2
 
     def _is_past_the_best(self) -> bool:
-        """Return whether the last sizes are clearly worse than the best, and still are beside it."""
+        """Return whether the last sizes are clearly worse than the best, also when measured next to it."""
         best = max(self._first, key=self._first.__getitem__)
         last = list(self._first)[-_LAST:]
         if any(self._first[size] >= _DONE_BELOW * self._first[best] for size in last):

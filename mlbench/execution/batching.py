@@ -1,4 +1,4 @@
-"""Which waiting samples run together."""
+"""Groups waiting samples into batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which processors share a core, which cores a NUMA node, and how to divide them into groups."""
+"""The cores and NUMA nodes of processors, and their division into groups."""
 
 from __future__ import annotations
 

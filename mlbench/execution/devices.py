@@ -77,7 +77,7 @@ def environment_of(device: str) -> Mapping[str, str]:
 
 
 def listed_devices() -> Mapping[str, Device]:
-    """Return what nvidia-smi lists: GPUs by number and by UUID, slices of them (MIG) by UUID.
+    """Return the devices in nvidia-smi's list: GPUs by number and by UUID, slices of them (MIG) by UUID.
 
     None where there is no such tool, or it does not answer.
     """
@@ -91,7 +91,7 @@ def listed_devices() -> Mapping[str, Device]:
 
 
 def own_devices() -> tuple[Device, ...]:
-    """Return what this process may compute on: slices, and GPUs that are not cut into slices, in nvidia-smi's order.
+    """Return the devices of this process: slices, and GPUs without slices, in nvidia-smi's order.
 
     Those that CUDA_VISIBLE_DEVICES names, where it is set.
     """
@@ -168,6 +168,6 @@ def _ask(*arguments: str) -> Sequence[str]:
 
 @cache
 def _answer(command: str | None, *arguments: str) -> Sequence[str]:
-    """Return what a tool prints; asked once, since each run of a suite wants to know, and it takes about a second."""
+    """Return a tool's output; it runs once, since it takes about a second and each run of a suite needs it."""
     answer = ask_nvidia_smi(*arguments) if command else ToolAnswer()
     return () if answer.problem else answer.lines

@@ -1,4 +1,4 @@
-"""Which engine runs a model on a backend: the backend's own, or the core's over the graphs that it compiles."""
+"""Chooses the engine for a model on a backend: the backend's own, or the core's over its compiled graphs."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ class Lane:
     """A part of the machine."""
 
     number: int
-    """From 1."""
+    """Number of the lane, from 1."""
     of: int
-    """How many lanes there are."""
+    """Number of lanes."""
     cores: tuple[Core, ...]
     """Physical cores that no other lane has."""
     device: Device | None
@@ -99,7 +99,7 @@ def make_lanes(count: int, *, with_devices: bool) -> tuple[Lane, ...]:
 
 
 def shared_parts(lane: Lane, other: Lane) -> Iterator[str]:
-    """Yield what two lanes share though their cores and devices are their own: each can slow the other down there."""
+    """Yield resources other than cores and devices that two lanes share: they can slow each other down there."""
     if lane.device and other.device:
         if lane.device.address == other.device.address:
             yield f"GPU {lane.device.address}"

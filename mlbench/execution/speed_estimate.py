@@ -41,7 +41,7 @@ class SpeedEstimate:
     saturated_per_s: float | None = None
     """The same at saturation, where it was measured; see `measure_saturated_speed`."""
     is_tested: bool = False
-    """Whether a whole test was looked at, and not this trial alone."""
+    """Whether a whole test was checked instead of this trial alone."""
 
     @property
     def sustained_per_s(self) -> float:

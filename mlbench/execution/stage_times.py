@@ -1,4 +1,4 @@
-"""How long each stage of a run took."""
+"""The duration of each stage of a run."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Completer:
 
     @property
     def failure(self) -> str:
-        """Why the completion thread has stopped; empty while it runs."""
+        """Reason why the completion thread has stopped; empty while it runs."""
         if not self._failure and self._thread.ident is not None and not self._thread.is_alive():
             return "its thread has ended"
         return self._failure

@@ -1,4 +1,4 @@
-"""What is wrong with a line of a detail log, so that a person can correct it."""
+"""Explains a damaged line of a detail log, so that a person can correct it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def describe_line(line: str, marker: str, error: Exception) -> str:
         return f"{reason_of(error)}: {line.strip()[: 2 * _AROUND]!r}"
     place = error.pos + len(marker)
     if error.msg.startswith("Invalid \\"):
-        return f"it contains a backslash that is no escape of JSON, as in a path of Windows, {_shown(line, place)}"
+        return f"it contains a backslash that is not a JSON escape, as in a Windows path, {_shown(line, place)}"
     if error.msg == "Extra data":
         return f"more follows behind its record, {_shown(line, place)}"
     if not line.endswith("\n") or place >= len(line.rstrip()):

@@ -50,7 +50,7 @@ class LateCount:
 
     @property
     def reason(self) -> str:
-        """Return why the test is ended."""
+        """Return the reason for ending the test."""
         return f"ended early: {self.late} of {self.answered} answers were late, and the whole test may have {self.most}"
 
     def issued(self, ids: Sequence[int]) -> None:

@@ -62,7 +62,7 @@ class Ledger:
         return Closed(tuple(found), tuple(found.values()))
 
     def close_if_open(self, ids: tuple[int, ...]) -> Closed:
-        """Note an answer to these samples and return them; none, and nothing is noted, unless each is open."""
+        """Record an answer to these samples and return them; unless each is open, record and return none."""
         with self._lock:
             self._take_apart()
             parts = self._parts

@@ -280,7 +280,7 @@ def _locate_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
 
 
 def _entry(line: bytes) -> str:
-    """Return what a line holds, which ends with a line feed alone: a text file's may end with a carriage return."""
+    """Return the content of a line, which may end with a carriage return before the line feed."""
     return line.decode(errors="replace").strip()
 
 

@@ -22,7 +22,7 @@ from mlbench.loadgen.sut import Sut
 logger = logging.getLogger(__name__)
 
 NETWORK_SUT = "Network SUT"
-"""What the name of a system that is reached over a network contains, by the rules."""
+"""Part of the name of a system over a network, by the rules."""
 
 
 def name_of_nodes(names: Sequence[str]) -> str:
@@ -32,7 +32,7 @@ def name_of_nodes(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What LoadGen's side knows of an engine that is reached over a network."""
+    """Facts of LoadGen's side about an engine over a network."""
 
     watch: Callable[[Callable[[str], None]], AbstractContextManager[None]]
     """While it is entered, calls a function with the reason when a node is lost."""

@@ -152,7 +152,7 @@ class CheckedReply(Reply):
         self._tell_given_up(held)
 
     def shut(self) -> None:
-        """End the test: a later reply is a fault, and not reported to LoadGen. Called by the issuer."""
+        """End the test: a later reply is an error and is not reported to LoadGen. Called by the issuer."""
         self._is_shut = True
         self._shape_of_one = None
         self._look_at_unseen()

@@ -72,7 +72,7 @@ def contradictions(folder: Path) -> Iterator[str]:
 
 
 def _in_figures(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what cannot be true of a rate, a number of queries and a duration at once."""
+    """Yield contradictions between a rate, a number of queries and a duration."""
     pattern = LOAD_PATTERNS.get(str(values.get("effective_scenario")))
     duration_s = lasted_s(values)
     queries, size = (_number(values, key) for key in ("result_query_count", "generated_samples_per_query"))
@@ -101,7 +101,7 @@ def _in_figures(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _stream_rates(values: Mapping[str, Any], queries: float, longest_s: float) -> Iterator[str]:
-    """Yield what is wrong with the rates that LoadGen logs of SingleStream."""
+    """Yield contradictions in LoadGen's logged rates of SingleStream."""
     with_own, without = (_number(values, f"result_qps_{name}_loadgen_overhead") or 0.0 for name in ("with", "without"))
     mean_ns = _number(values, "result_mean_latency_ns") or 0.0
     if with_own and queries / with_own > longest_s:

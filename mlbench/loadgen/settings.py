@@ -101,7 +101,7 @@ def late_limits(test: Test) -> LateLimits:
 
 
 def demand_of(test: Test, sample_count: int) -> Demand:
-    """Return what LoadGen demands of a test over a dataset of ``sample_count`` samples before it ends it."""
+    """Return LoadGen's conditions for ending a test over a dataset of ``sample_count`` samples."""
     if test.mode is Mode.ACCURACY:
         return Demand(least_s=0.0, least_samples=sample_count)
     if test.scenario.sends_all_at_once:  # one query, as long as its samples take

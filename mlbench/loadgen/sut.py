@@ -43,9 +43,9 @@ class Sut:
         self._is_aborted = False
         self._holds_queries = False
         self.lost = ""
-        """Why the engine cannot answer any more; empty while it can."""
+        """Reason why the engine can no longer answer; empty while it can."""
         self.lost_s = 0.0
-        """When it was lost, by the monotonic clock."""
+        """Time of its loss, by the monotonic clock."""
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """Take a query: LoadGen's sample ids and their dataset indices."""

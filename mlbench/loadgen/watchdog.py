@@ -120,7 +120,7 @@ class Watchdog:
             self._moved_s = min(self._moved_s + late_s, now_s)
 
     def _look(self, now_s: float) -> str:
-        """Return why the test hangs; empty if it does not."""
+        """Return the reason why the test hangs; empty if it does not."""
         ledger = self._watched.ledger
         movement, answered = self._watched.movement(), ledger.answered()
         if failure := self._watched.completer.failure:

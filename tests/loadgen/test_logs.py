@@ -168,7 +168,7 @@ MLLOG = ':::MLLOG {"key": "k", "value": 1, "metadata": {}}'
     [
         (
             r':::MLLOG {"key": "error", "value": "can\'t open D:\inference\mlperf.conf"}',
-            r"a backslash that is no escape of JSON, as in a path of Windows, at character .*D:.*inference",
+            r"a backslash that is not a JSON escape, as in a Windows path, at character .*D:.*inference",
         ),
         (MLLOG + MLLOG, f"it contains two records, the second at character {len(MLLOG) + 1}: .*two processes"),
         (MLLOG + " {}", "more follows behind its record, at character"),

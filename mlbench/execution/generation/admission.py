@@ -1,4 +1,4 @@
-"""Which waiting requests start now, and whose prompts are read together."""
+"""Decides which waiting requests start now, and groups their prompts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Costs:
 
     @property
     def call_tokens(self) -> float:
-        """How many padding tokens a call may hold before two calls are cheaper."""
+        """Most padding tokens of a call before two calls are cheaper."""
         return self.prefill_ns / self.prefill_token_ns
 
 

@@ -196,7 +196,7 @@ class GenerationEngine(Engine):
         return requests
 
     def _what_is_wrong(self, prompt: Prompt) -> str:
-        """Return why a prompt can never be answered; empty when it can."""
+        """Return the reason why a prompt can never be answered; empty when it can."""
         decoding, count, longest = self._program.decoding, len(prompt.tokens), self._open_cache().longest
         if not count:
             return "the prompt is empty"

@@ -1,4 +1,4 @@
-"""Which sequence holds which slot of the cache, and its position."""
+"""Assigns sequences to slots of the cache, with their positions."""
 
 from __future__ import annotations
 

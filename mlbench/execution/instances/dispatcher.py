@@ -32,7 +32,7 @@ class Consumer:
 
     @property
     def room(self) -> int:
-        """How many samples more it wants."""
+        """Number of further samples that it can take."""
         return self.capacity.in_flight - len(self.under_way)
 
 

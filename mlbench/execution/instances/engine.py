@@ -39,7 +39,7 @@ _PATIENCE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Building:
-    """How an instance makes its engine: a function of a payload, ``module:function``, that returns a `Part`."""
+    """The factory of an instance's engine: a function of a payload, ``module:function``, that returns a `Part`."""
 
     builder: str
     payload: Mapping[str, Any]
@@ -161,7 +161,7 @@ class ReplicatedEngine(Engine):
         return next((reason for reason in reasons if reason), "an instance has ended" if None in reasons else "")
 
     def runtime(self) -> RuntimeFacts:
-        """Return what the backend observes in the instances."""
+        """Return the backend's facts from the instances."""
         return merge_runtimes([runtime_from_json(each) for each in self._ask_about("runtime") if each is not None])
 
     def vary(self, variations: Mapping[int, Variation]) -> Dataset:

@@ -39,7 +39,7 @@ class Instance:
         self.consumer = Consumer(self._give, _UNTRIED)
         """Its consumer in the queue."""
         self.ended = ""
-        """How it ended early; empty while it runs."""
+        """Reason of an early end; empty while it runs."""
         self._kind = FailureKind.EXIT
         self._killed = ""
         self._oom_kills = oom_kills_so_far()
@@ -129,7 +129,7 @@ class Instance:
         self.ended = f"{self.name} {self._killed or how}"
 
     def error(self) -> ProcessEndedError:
-        """Return how it ended as an error."""
+        """Return its end as an error."""
         return ProcessEndedError(self.ended, self._kind)
 
     def hang_up(self) -> None:

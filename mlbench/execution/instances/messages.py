@@ -49,7 +49,7 @@ import numpy as np
 
 _MARK = b"mlbench\x01"
 SIZES = struct.Struct(f"<{len(_MARK)}sIQ")
-"""What a message begins with: a mark, the bytes of its header, and those of all arrays."""
+"""Start of a message: a mark, the size of its header, and the size of all arrays."""
 _MOST_HEADER_BYTES = 64 << 20
 _MOST_ARRAY_BYTES = 64 << 30
 _KNOWN_FORMS = 1024
@@ -120,7 +120,7 @@ def check_sizes(
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What a message says before its arrays."""
+    """The header of a message, before its arrays."""
 
     kind: str
     facts: Mapping[str, Any]
@@ -186,7 +186,7 @@ class Line:
 
 
 def decode_message(header: bytes | bytearray, body: bytearray) -> Message:
-    """Return what was received as a message; its arrays are in ``body``.
+    """Return the received message; its arrays are in ``body``.
 
     Raises:
         NoMessageError: it is none.

@@ -1,4 +1,4 @@
-"""How many instances may be asked for."""
+"""Checks the requested number of instances."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def warm_up_engine(engine: Engine, samples: Samples, plan: EnginePlan) -> Capaci
 
 
 def answer_about(what: str, engine: Engine, observe: Callable[[], RuntimeFacts]) -> Any:
-    """Return what an engine or its process says of itself: ``statistics``, ``calls``, ``runtime``, ``peak_memory``.
+    """Return facts of an engine or its process: ``statistics``, ``calls``, ``runtime``, ``peak_memory``.
 
     ``replay_graphs`` makes the graph calls free, and returns why that is impossible. The runtime is what ``observe``
     returns.

@@ -1,4 +1,4 @@
-"""How a process can end without a result, and how errors travel between processes."""
+"""Ends of a process without a result, and errors sent between processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_TEXT = 20_000
 
 
 class FailureKind(StrEnum):
-    """How a child ended without an outcome."""
+    """Kinds of a child's end without an outcome."""
 
     CRASH = "crash"
     EXIT = "exit"
@@ -30,12 +30,12 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a child left no outcome."""
+    """The failure of a child without an outcome."""
 
     kind: FailureKind
     message: str
     stage: str
-    """What it was doing: ``warm-up``."""
+    """Its stage: ``warm-up``."""
     log_tail: str
 
 

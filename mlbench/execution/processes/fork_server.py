@@ -46,7 +46,7 @@ _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, res
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkRequest:
-    """What a forked process does; `mlbench.execution.processes.child` does it."""
+    """Work of a forked process, done by `mlbench.execution.processes.child`."""
 
     function: str
     """``module:function``."""

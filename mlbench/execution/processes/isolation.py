@@ -59,10 +59,10 @@ _MOST_CHUNKS_AFTER_END = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessPlace:
-    """Where a child runs, beyond what it inherits from the thread that starts it."""
+    """Environment variables of a child, in addition to those it inherits."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Variables of its environment, besides those of this process."""
+    """Environment variables, in addition to those of this process."""
     watch: Callable[[Sequence[int]], None] = lambda pids: None
     """Called about twice a second with the ids of its processes. What it raises ends them, and leaves the call."""
 
@@ -72,15 +72,14 @@ ANYWHERE = ProcessPlace()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessLimits:
-    """What a child may use."""
+    """Limits of a child."""
 
     stage_timeout_s: float
-    """How long it may go without a sign of progress; longer if it is working on a busy machine (`is_hung`)."""
+    """Longest time without progress; longer if it works on a busy machine (`is_hung`)."""
     memory_bytes: int
     """Memory that the child and its children hold; pages of mapped files do not count."""
     idle_timeouts_s: Mapping[str, float] = field(default_factory=dict)
-    """By stage: how long it may go without a sign of progress while neither using nor wanting a processor, where that
-    is shorter."""
+    """By stage: a shorter limit without progress while it neither uses nor waits for a processor."""
     place: ProcessPlace = ANYWHERE
 
     @classmethod
@@ -108,7 +107,7 @@ class ProcessLimits:
 
     @classmethod
     def for_helper(cls, stage_timeout_s: float, *, free_bytes: int | None = None) -> Self:
-        """Return the limits of a process besides a run: it leaves some of the free memory (None)."""
+        """Return the limits of a process other than a run: it leaves some of the free memory (None)."""
         free_bytes = psutil.virtual_memory().available if free_bytes is None else free_bytes
         return cls(stage_timeout_s=stage_timeout_s, memory_bytes=int(_SHARE_OF_HELPER * free_bytes))
 
@@ -124,7 +123,7 @@ class ChildFunction(Generic[_Answer]):
     path: str
     answer: type[_Answer]
     modules: Sequence[str] = ()
-    """What it loads that takes long to import, and may be imported before a process is forked."""
+    """Modules that take long to import, which may be imported before a process is forked."""
 
 
 def call_isolated(
@@ -171,7 +170,7 @@ def _read_answer(kind: type[_Answer], value: Mapping[str, Any]) -> _Answer:
 
 
 def _reason(watch: _Watch, status: int | None, oom_kills: int) -> tuple[FailureKind, str]:
-    """Return why there is no outcome.
+    """Return the reason for a missing outcome.
 
     Raises:
         MlbenchError: the child raised it.

@@ -1,4 +1,4 @@
-"""How long a process may be silent before it counts as hung, on a machine that may be busy."""
+"""Decides when a silent process counts as hung, on a machine that may be busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long processes wait for a processor, on a machine that has too few for all that could run."""
+"""Times that processes wait for a processor, on a busy machine."""
 
 from __future__ import annotations
 

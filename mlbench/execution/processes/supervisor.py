@@ -175,7 +175,7 @@ class _Supervisor:
         return True
 
     def _leave(self, supervisor: int) -> None:
-        """Be a process in a session of its own: what it does to its process group leaves the supervisor alone."""
+        """Start a new session: signals to this process group do not reach the supervisor."""
         os.setsid()
         die_with_parent()
         signal.set_wakeup_fd(-1)
