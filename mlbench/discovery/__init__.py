@@ -1,6 +1,6 @@
 """Loads plugins from entry points.
 
-A broken one is listed with its reason; it never crashes a command and is never silently skipped.
+A broken plugin is listed with its reason; it never crashes a command and is never skipped silently.
 """
 
 from mlbench.discovery.plugins import GROUP, BrokenPlugin, Plugins, nearest

@@ -1,4 +1,4 @@
-"""Calls of a plugin's code in this process. Whatever it raises is the plugin's error, and never ends a command.
+"""Calls a plugin's code in this process. All its errors are reported as the plugin's, and never end a command.
 
 It is interrupted after a time limit, if it runs Python code or waits; C code that keeps the interpreter is not.
 """
@@ -25,7 +25,7 @@ ANSWERS_WITHIN_S = 60.0
 
 _LOOK_EVERY_S = 1.0
 _SAY_AFTER_S = 5.0
-"""After so long a line says for which plugin the user waits."""
+"""Time after which a line names the plugin that the user waits for."""
 
 _RECENT_SHARE = 0.01
 """What processes had done this share of the limit ago counts as what they had done at the call's beginning."""
@@ -34,7 +34,7 @@ left_threads: dict[threading.Thread, str] = {}
 """Threads that were left running by code of plugins, and would keep the process from ending, with whose they are."""
 
 _owners: list[str] = []
-"""Whose code is running, by `note_threads`."""
+"""Owners of the running code, by `note_threads`."""
 
 _recent: dict[int, Silence] = {}
 """By process, the last look at what it and all below it had done: a look takes longer than most hooks."""
@@ -45,12 +45,12 @@ class _HungError(BaseException):
 
 
 def call_plugin(call: Callable[[], _Result], name: str = "", *, within_s: float | None = None) -> _Result:
-    """Return what a plugin's code returns. What it prints goes to standard error: standard output is the command's.
+    """Return the result of a plugin's code. Its output goes to standard error, since standard output is the command's.
 
     Args:
         call: the code.
-        name: what the message calls it: ``probe() raised OSError: ...``.
-        within_s: how long it may take, as `is_hung` counts; None for `ANSWERS_WITHIN_S`.
+        name: its name in the message: ``probe() raised OSError: ...``.
+        within_s: its time limit, as `is_hung` counts; None for `ANSWERS_WITHIN_S`.
 
     Raises:
         PluginError: it raised anything at all, `SystemExit` included, or took too long; the message is the reason.
@@ -72,7 +72,7 @@ def call_plugin(call: Callable[[], _Result], name: str = "", *, within_s: float 
 
 @contextmanager
 def note_threads(owner: str) -> Iterator[None]:
-    """Note as an owner's the threads that are started meanwhile, and that Python would wait for at the end."""
+    """Note threads that are started meanwhile as an owner's, since Python would wait for them at exit."""
     before = set(threading.enumerate())
     _owners.append(owner)
     try:

@@ -39,7 +39,7 @@ def name_of(thing: Any, kind: type) -> str:
 
 def check_command(command: Any) -> None:
     """Check all that is needed of a click command; raises as `name_of`."""
-    demand(command.name not in OWN_COMMANDS, f"mlbench has a command {command.name!r} itself")
+    demand(command.name not in OWN_COMMANDS, f"mlbench already has a command {command.name!r}")
     text(command.get_short_help_str(), "the short help")
 
 
@@ -56,7 +56,7 @@ def texts(values: object, what: str) -> tuple[str, ...]:
 
 
 def kind_of(value: object) -> str:
-    """Return what a value is without asking the value."""
+    """Return the type of a value without calling its code."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     return "None" if value is None else f"a {type(value).__name__}"

@@ -157,7 +157,7 @@ class Plugins:
         return dict(_answers(self.probe, self.backends))
 
     def meter_fault(self, name: str) -> str:
-        """Return why a power meter cannot measure here; empty when it can. Raises as `probe` does."""
+        """Return the reason why a power meter cannot measure here; empty when it can. Raises as `probe` does."""
         from mlbench.discovery.validation import check_reason
 
         return self._ask(self.power_meter(name).probe, check_reason, name, self.power_meters)
@@ -179,7 +179,7 @@ class Plugins:
         ]
         if not ranked:
             lacking = f"offers {precision} here" if precision else "is available here"
-            raise PluginError(f"no backend {lacking}.", hint="See `mlbench list` for what each one needs and offers.")
+            raise PluginError(f"no backend {lacking}.", hint="See `mlbench list` for the needs and precisions of each.")
         return max(ranked, key=lambda pair: pair[0])[1]
 
     def origin(self, name: str, kind: Literal["backend", "workload"] = "backend") -> str:
@@ -217,9 +217,9 @@ class Plugins:
         hooks = self.hooks.get_hookcallers(module) or []
         unknown = [hook.name for hook in hooks if not hook.has_spec()]
         if not hooks:
-            self._add_broken(entry.name, distribution, f"{entry.value} has no hook of mlbench")
+            self._add_broken(entry.name, distribution, f"{entry.value} implements no hook of mlbench")
         elif unknown:
-            self._add_broken(entry.name, distribution, f"mlbench knows no hook {', '.join(unknown)}")
+            self._add_broken(entry.name, distribution, f"mlbench has no hook {', '.join(unknown)}")
 
     def _collect(
         self, hook: Callable[..., Any], kind: type, check: Callable[[Any], None], into: dict[str, Any]
@@ -283,7 +283,7 @@ class Plugins:
             if broken.name == name:
                 raise PluginError(f"{kind} {name!r} cannot be used: {broken.reason}.", hint="See `mlbench list`.")
         device = _DEVICES.get(name.lower()) if kind == "backend" else None
-        hint = f"A backend finds the device itself; {device}." if device else nearest(name, known)
+        hint = f"Name a backend, not a device: {device}." if device else nearest(name, known)
         raise UsageError(f"unknown {kind} {name!r}.", hint=hint)
 
 

@@ -23,7 +23,7 @@ _UNITS = ("ns", "samples/s")
 def check_probe_result(probe: object) -> Probe:
     """Return what `Backend.probe` returned, as plain values; raises as `check_backend`."""
     if not isinstance(probe, Probe):
-        raise PluginError(f"probe() returned {kind_of(probe)}, no Probe")
+        raise PluginError(f"probe() returned {kind_of(probe)}, not a Probe")
     demand(type(probe.is_available) is bool, f"Probe.is_available is {kind_of(probe.is_available)}")
     demand(isinstance(probe.rank, int), f"Probe.rank is {kind_of(probe.rank)}")
     precisions = tuple(map(_check_precision, texts(probe.precisions, "Probe.precisions")))
@@ -53,7 +53,7 @@ def _check_formats(formats: object) -> Mapping[Precision, NumberFormat]:
     demand(isinstance(formats, Mapping), f"Probe.number_formats is {kind_of(formats)}")
     assert isinstance(formats, Mapping)
     for each in formats.values():
-        demand(isinstance(each, NumberFormat), f"Probe.number_formats contains {kind_of(each)}, no NumberFormat")
+        demand(isinstance(each, NumberFormat), f"Probe.number_formats contains {kind_of(each)}, not a NumberFormat")
     return {
         _check_precision(text(name, "Probe.number_formats")): NumberFormat(
             stores=_check_precision(text(each.stores, "NumberFormat.stores")),
@@ -109,7 +109,7 @@ def check_scenario(scenario: Any) -> None:
         demand(value in known, f"{field} is {value[:80]!r}, not one of {', '.join(known)}")
     percentile = scenario.percentile
     is_share = isinstance(percentile, float) and 0 < percentile < 1
-    demand(percentile is None or is_share, f"percentile is {kind_of(percentile)}, no share between 0 and 1")
+    demand(percentile is None or is_share, f"percentile is {kind_of(percentile)}, not a share between 0 and 1")
     demand(type(scenario.early_stopping) is bool, f"early_stopping is {kind_of(scenario.early_stopping)}")
     text(scenario.token_result_key, "token_result_key")
     demand(type(scenario.is_beyond_rules) is bool, f"is_beyond_rules is {kind_of(scenario.is_beyond_rules)}")
@@ -127,7 +127,7 @@ def _check_latency(scenario: Scenario) -> None:
     if scenario.pattern.percentile_setting:
         demand(scenario.percentile is not None, f"percentile is None, and {judged} judges the latency at one")
         return
-    why = f"{judged} sends all samples in one query, whose latencies say nothing"
+    why = f"{judged} sends all samples in one query, so its latencies are meaningless"
     demand(scenario.percentile is None, f"percentile is {scenario.percentile}, and {why}; give None")
     demand(not scenario.early_stopping, f"early_stopping is True, and {why}; give False")
     demand(scenario.compared_by != "latency", f"compared_by is 'latency', and {why}; give 'result'")
@@ -143,7 +143,7 @@ def check_power_meter(meter: Any) -> None:
 def _check_options(options: object) -> None:
     demand(
         dataclasses.is_dataclass(options) and not isinstance(options, type),
-        f"options is {kind_of(options)}, no instance of a dataclass",
+        f"options is {kind_of(options)}, not an instance of a dataclass",
     )
     typing.get_type_hints(type(options), include_extras=True)
     for field in dataclasses.fields(options):  # type: ignore[arg-type]
@@ -151,13 +151,13 @@ def _check_options(options: object) -> None:
 
 
 def _check_file(file: object, what: str) -> None:
-    demand(file is None or isinstance(file, Path), f"{what} is {kind_of(file)}, no Path")
-    demand(file is None or typing.cast(Path, file).is_file(), f"{what} is {file}, where no file is")
+    demand(file is None or isinstance(file, Path), f"{what} is {kind_of(file)}, not a Path")
+    demand(file is None or typing.cast(Path, file).is_file(), f"{what} is {file}, which does not exist")
 
 
 def _check_preload(modules: object) -> None:
     is_sequence = isinstance(modules, Sequence) and not isinstance(modules, str)
-    demand(is_sequence, f"preload is {kind_of(modules)}, no sequence of names")
+    demand(is_sequence, f"preload is {kind_of(modules)}, not a sequence of names")
     for module in typing.cast(Sequence[object], modules):
         name = text(module, "a name in preload")
-        demand(all(part.isidentifier() for part in name.split(".")), f"preload has {name[:80]!r}, no name of a module")
+        demand(all(part.isidentifier() for part in name.split(".")), f"preload has {name[:80]!r}, not a module's name")

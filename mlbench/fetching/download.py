@@ -130,7 +130,7 @@ class Downloader:
                 f"the connection ended after {part.size_bytes} of {total} bytes", CONTINUE, may_pass=True
             )
         if total is None and not wanted and not answer.is_chunked:
-            raise TransferError("the server does not say how long it is", "give a copy with --from PATH")
+            raise TransferError("the server does not give its size", "give a copy with --from PATH")
 
     def _append(self, answer: FileAnswer, file: RemoteFile, part: PartFile, wanted: tuple[Digest, ...]) -> None:
         """Append the body of an answer to a part, up to the most that the file can have."""
@@ -152,10 +152,10 @@ class Downloader:
         found = part.digest(algorithm_of(wanted))
         if wanted and found not in wanted:
             part.drop()
-            whose = "published" if file.digests else "what it had at its first use"
+            whose = "published" if file.digests else "the one at its first use"
             raise TransferError(
                 f"it has {found.algorithm} {found.value[:12]}..., and {wanted[0].value[:12]}... is {whose}",
-                "what is there is damaged or another version: give a right copy with --from PATH",
+                "the file is damaged or another version: give a good copy with --from PATH",
             )
         try:
             verified_by = how_verified(part.file, file)

@@ -1,4 +1,4 @@
-"""Brings what a workload's full profile needs into the data folder: what is missing, and nothing else."""
+"""Brings the missing files of a workload's full profile into the data folder."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class FailedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOutcome:
-    """What a fetch left missing."""
+    """Artifacts missing after a fetch."""
 
     waiting: Sequence[Artifact]
-    """What a person must bring first."""
+    """Artifacts that the user must provide first."""
     failed: Sequence[FailedArtifact]
 
 
@@ -64,7 +64,7 @@ class Fetch:
     on_step: Callable[[str], None] = ignore
     """Is called with what begins."""
     downloader: Downloader | None = None
-    """How files are downloaded, where not as usual: with another patience, for one."""
+    """The downloader, for other time limits."""
     _local: LocalFiles = field(init=False)
     _stopping: threading.Event = field(default_factory=threading.Event)
 

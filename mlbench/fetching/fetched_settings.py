@@ -1,4 +1,4 @@
-"""Where a full profile finds what was fetched: settings of the layer ``data``."""
+"""Settings of the layer ``data``: paths of fetched files for a full profile."""
 
 from __future__ import annotations
 

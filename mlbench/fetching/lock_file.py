@@ -31,7 +31,7 @@ class LockedFile:
     """Below the data folder."""
     size_bytes: int
     algorithm: str = ""
-    """What its checksum is made with; empty for a folder."""
+    """Algorithm of its checksum; empty for a folder."""
     digest: str = ""
     verified_by: str
     source: str
@@ -55,7 +55,7 @@ class LockedArtifact:
 
 @dataclass(slots=True)
 class LockFile:
-    """What a data folder's lock says, and says from now on."""
+    """The lock of a data folder, for reading and writing."""
 
     folder: Path
     files: dict[str, LockedFile] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class LockFile:
 
     @classmethod
     def read(cls, folder: Path) -> LockFile:
-        """Return what the lock of a folder says; nothing where there is none.
+        """Return the lock of a folder; empty if there is none.
 
         Raises:
             DataError: it is not such a file. A last line that was cut short is left out.
@@ -76,7 +76,7 @@ class LockFile:
         text = read_text(path, what="record of the data folder", limit_bytes=LOCK_BYTES)
         whole, _, _ = text.rpartition("\n")
         for number, line in enumerate(whole.splitlines(), start=1):
-            hint = "Move the file away: what is there is then verified again."
+            hint = "Move the file away; the files in the folder are then verified again."
             with foreign(f"line {number} of {path}", "is not mlbench's", hint=hint):
                 found._take(parse_json(line))
         return found

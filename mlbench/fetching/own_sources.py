@@ -1,4 +1,4 @@
-"""Where official files come from on this machine: a workload's list of sources, or the data folder's own in its place.
+"""The sources of official files on this machine: a workload's list, or the data folder's own instead.
 
 A file ``<workload>.sources.toml`` in the data folder is a mirror of one's own, or a smaller set. `mlbench fetch` writes
 below the workload's folder and nowhere else, so that nothing fetched becomes such a file.
@@ -23,7 +23,7 @@ def own_sources(workload: str, data: Path) -> Path:
 
 
 def sources_of(workload: Workload, data: Path) -> WorkloadSources:
-    """Return where a workload's files come from.
+    """Return the sources of a workload's files.
 
     Raises:
         DataError: a list is malformed, or the data folder's own names a function that the workload's list does not: it

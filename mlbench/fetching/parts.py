@@ -21,7 +21,7 @@ PART, NOTE = ".part", ".part.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """Which version of a file a part belongs to; empty: none yet."""
+    """Version of the file that a part belongs to; empty: none yet."""
 
     url: str = ""
     validator: str = ""
@@ -29,7 +29,7 @@ class Version:
 
 
 class PartFile:
-    """What has come of a file, under a name that is not its own."""
+    """The received part of a file, under a temporary name."""
 
     def __init__(self, folder: Path, path: str) -> None:
         """Find what is left of an earlier download.
@@ -48,14 +48,14 @@ class PartFile:
 
     @property
     def size_bytes(self) -> int:
-        """How much is here."""
+        """Bytes received."""
         try:
             return self.file.stat().st_size
         except OSError:
             return 0
 
     def resumable_bytes(self, url: str, *, is_verified: bool) -> int:
-        """Return how many bytes may stay: all, where a digest or the same server's word will show that they belong."""
+        """Return the bytes that may stay: all, if a digest or the same server's version will verify them."""
         is_known = self.version.url == url and self.version.validator
         return self.size_bytes if self.version.url and (is_verified or is_known) else 0
 
@@ -149,7 +149,7 @@ class PartWriter:
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:
-    """Return what to say where a file cannot be stored."""
+    """Return the error for a file that cannot be stored."""
     return StorageError(
         f"{path} cannot be written: {error.strerror}.",
         hint="Make room or set MLBENCH_DATA to another disk; run it again to continue where it stopped.",
@@ -170,7 +170,7 @@ class _FollowingHash:
         self._thread.start()
 
     def advance(self, size_bytes: int) -> None:
-        """Say how much is there now."""
+        """Report the current number of bytes."""
         with self._changed:
             self._available = size_bytes
             self._changed.notify()
@@ -206,7 +206,7 @@ class _FollowingHash:
             self._failure = error
 
     def _wait_for_more(self, done: int) -> int:
-        """Return how much is there, once it is more than what is done, or all."""
+        """Return the bytes present, once they are more than before, or all."""
         with self._changed:
             self._changed.wait_for(lambda: self._available > done or self._is_last)
             return self._available

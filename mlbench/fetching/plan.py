@@ -1,4 +1,4 @@
-"""What fetching would take, without a network."""
+"""The plan of a fetch, made without a network."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class PlannedArtifact:
     licence: str
     gate: str
     ask: str
-    """What a person must do; empty if nothing."""
+    """Steps that the user must do; empty if none."""
     is_there: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadPlan:
-    """What a workload's full profile needs."""
+    """The files of a workload's full profile."""
 
     workload: str
     round: str
     artifacts: tuple[PlannedArtifact, ...]
     disk_bytes: int
-    """At most, while fetching and preparing."""
+    """Peak disk space while fetching and preparing."""
     memory_bytes: int
-    """What a run takes."""
+    """Memory of a run."""
 
     @property
     def download_bytes(self) -> int:
@@ -51,12 +51,12 @@ class WorkloadPlan:
 
     @property
     def missing_bytes(self) -> int:
-        """What is still to come."""
+        """Bytes still to download."""
         return sum(each.size_bytes for each in self.artifacts if not each.is_there)
 
 
 def plan_workload(workload: str, sources: WorkloadSources, lock: LockFile) -> WorkloadPlan:
-    """Return what fetching a workload would take."""
+    """Return the plan of fetching a workload."""
     return WorkloadPlan(
         workload=workload,
         round=sources.round,

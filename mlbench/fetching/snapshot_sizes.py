@@ -1,4 +1,4 @@
-"""How long each file of a torchsnapshot folder is, from its manifest.
+"""The size of each file of a torchsnapshot folder, from its manifest.
 
 Format, as torchsnapshot 0.1.0 writes it: `.snapshot_metadata` is JSON, or YAML in older versions; what describes a
 tensor has a ``location``, and a ``byte_range`` in that file, or the file is the tensor alone.

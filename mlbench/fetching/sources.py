@@ -1,4 +1,4 @@
-"""What a workload's ``sources.toml`` says: official artifacts, their addresses, digests, licences and gates.
+"""A workload's ``sources.toml``: official artifacts, their addresses, digests, licences and gates.
 
 Addresses are data: none stands in Python. A file's path is relative to the workload's folder in the data folder.
 """
@@ -46,7 +46,7 @@ class RemoteFile:
     path: str
     """Below the workload's folder."""
     urls: tuple[str, ...]
-    """In the order in which they are tried."""
+    """Addresses, in the order in which they are tried."""
     digests: tuple[Digest, ...] = ()
     """Any of them will do; none: nothing is published."""
     size_bytes: int | None = None
@@ -69,15 +69,15 @@ class Artifact:
     """Whether the full profile reads it; the others are kept for reference, and are not fetched."""
     gate: Literal["none", "login", "licence", "terms"] = "none"
     ask: str = ""
-    """What a person must do where there is a gate."""
+    """Steps that the user must do at a gate."""
     licence: str = ""
     note: str = ""
     digest_from: str = ""
-    """Who published the digests."""
+    """Publisher of the digests."""
     urls: tuple[str, ...] = ()
     """Addresses of its one file; with ``items``, of each: ``{item}`` stands for it, ``{item:05d}`` for a number."""
     base: str = ""
-    """What the paths of ``files``, or of the list, are appended to."""
+    """Prefix of the paths in ``files``, or in the list."""
     files: tuple[tuple[str, str], ...] = ()
     """Path and published MD5 of each; the MD5 is empty where none is published."""
     list_url: str = ""
@@ -101,7 +101,7 @@ class Artifact:
     md5_any: tuple[str, ...] = ()
     """Checksums of different releases, all of which are right."""
     size_bytes: int = 0
-    """What is fetched in all; for the plan."""
+    """Total size of the download, for the plan."""
     size_is_estimate: bool = False
     samples: int = 0
     snapshot: bool = False
@@ -157,18 +157,18 @@ class WorkloadSources:
     round: str
     """The round of MLPerf Inference whose files these are."""
     memory_bytes: int = 0
-    """What a run of the full profile takes in fp32: weights are read in it, whatever a run computes in."""
+    """Memory of a run of the full profile in fp32, as weights are read in it at any precision."""
     disk_bytes: int = 0
-    """What fetching and preparing take at most."""
+    """Peak disk space of fetching and preparing."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """By the workload's own setting, the path in its folder that the full profile reads."""
+    """Path in the workload's folder for each of its settings."""
     artifact: tuple[Artifact, ...]
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     @property
     def needed(self) -> tuple[Artifact, ...]:
-        """What the full profile reads, in the order in which it is fetched."""
+        """Artifacts of the full profile, in the order of the download."""
         return tuple(each for each in self.artifact if each.needed)
 
 
@@ -205,7 +205,7 @@ def _problem(artifact: Artifact) -> str:
     """Return what is wrong with an entry; empty if nothing is."""
     ways = (artifact.urls, artifact.files or artifact.list_url, artifact.hub, artifact.convert)
     if artifact.needed and sum(map(bool, ways)) != 1:
-        return "one of urls, files, list_url, hub and convert must say where it comes from"
+        return "one of urls, files, list_url, hub and convert must give its source"
     paths = [file.path for file in artifact.remote_files()] + [artifact.destination or "."]
     if outside := next((each for each in paths if each != "." and not is_inside(each)), ""):
         return f"{outside!r} is not a path inside the data folder"
@@ -221,7 +221,7 @@ def _problem(artifact: Artifact) -> str:
 
 
 def unsafe_address(url: str, *, is_verified: bool) -> str:
-    """Return why an address may not be asked; empty if it may.
+    """Return the reason why an address is not allowed; empty if it is.
 
     Args:
         url: the address.
@@ -229,7 +229,7 @@ def unsafe_address(url: str, *, is_verified: bool) -> str:
     """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
-        return f"{url} is no address of a file on the web"
+        return f"{url} is not the URL of a file"
     if parts.scheme == "http" and not is_verified and parts.hostname not in LOOPBACK:
         return f"{url} is unprotected, and no digest of the file is published"
     return ""

@@ -21,7 +21,7 @@ _SLACK_BYTES, _LONGEST_JSON = 1 << 26, 1 << 31
 
 
 def check_structure(path: Path, name: str) -> str:
-    """Return how a file was found to be whole: ``structure``, or ``first use`` for a form that is not known.
+    """Return how a file was verified: ``structure``, or ``first use`` for an unknown format.
 
     Args:
         path: of the file.

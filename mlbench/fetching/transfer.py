@@ -32,7 +32,7 @@ _LOOK_BYTES = 512
 
 
 class TransferError(Exception):
-    """Why an address did not give the file: ``reason`` is a clause, ``remedy`` an imperative."""
+    """An address failed to send the file: ``reason`` is a clause, ``remedy`` an imperative."""
 
     def __init__(self, reason: str, remedy: str = "", *, may_pass: bool = False) -> None:
         super().__init__(reason)
@@ -52,15 +52,15 @@ class FileAnswer:
 
     start: int
     size_bytes: int | None
-    """How long the whole file is, where the server says it."""
+    """Size of the whole file, if the server gives it."""
     validator: str
-    """What names this version of the file: a strong ETag, else the time of its last change; may be empty."""
+    """Version of the file: a strong ETag, else the time of its last change; may be empty."""
     is_chunked: bool
     """Whether the body itself says where it ends."""
     read: Callable[[int], bytes]
     """Returns some bytes of the body, at its end none."""
     first: bytes
-    """What was read of the body to look at it."""
+    """The beginning of the body, read for a check."""
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the body; raises `TransferError`."""
@@ -150,7 +150,8 @@ def _check_headers(
     packed = body.headers.get("Content-Encoding", "identity").strip().lower()
     if packed not in {"", "identity"} and not is_verified and not _path(url).endswith(_PACKED):
         raise TransferError(
-            f"the server sent it packed ({packed[:20]}), and unpacked was asked for", "give a copy with --from PATH"
+            f"the server sent it packed ({packed[:20]}) without being asked to",
+            "give a copy with --from PATH",
         )
     return total, begins
 

@@ -21,7 +21,7 @@ from mlbench.system.documents.archives import PIECE_BYTES, open_tar, open_zip, r
 
 _HINT = "Give a right copy with --from PATH."
 _NAME_ERRORS = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
-"""What an archive's names can bring about, whatever the disk."""
+"""Errors from an archive's names, not from the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def unpack_archive(archive: Path, kind: str, destination: Path, *, member: str =
 
     Raises:
         DataError: the archive is damaged, or would leave its folder, hold links or devices, name a file twice or as a
-            folder as well, or become larger than is credible.
+            folder as well, or expand too far.
         StorageError: there is no room.
     """
     fresh = destination.with_name(f"{destination.name}.unpacking")
@@ -128,7 +128,7 @@ def _write_member(member: _Member, target: Path) -> int:
 
 @contextmanager
 def _storing(path: Path) -> Iterator[None]:
-    """Tell the disk's failures from those that an archive's names bring about."""
+    """Distinguish errors of the disk from those of an archive's names."""
     try:
         yield
     except OSError as error:

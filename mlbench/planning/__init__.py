@@ -1,1 +1,1 @@
-"""What is to be measured, all of it checked before the first run."""
+"""Plans the runs, with all checks before the first run."""

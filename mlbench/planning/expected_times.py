@@ -1,4 +1,4 @@
-"""How long runs to come will take, and how much disk and memory, by runs stored in a results folder."""
+"""Expected time, disk and memory of planned runs, from runs stored in a results folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlbench.records.store.reading import read_each
 from mlbench.records.store.run_names import has_record, names_in
 
 NEWEST = 300
-"""So many runs are looked at; older ones say less of today's."""
+"""Most stored runs that are read; older ones are less relevant."""
 
 _MINI_REST_S = 16.0
 """What a run of a mini model takes beyond its tier's least duration, on the mean: 50 runs took 873 s in tier `smoke` on
@@ -32,7 +32,7 @@ StoredRun = tuple[Path, RunRecord]
 
 
 class KnownTimes:
-    """How long runs took."""
+    """Durations of stored runs."""
 
     def __init__(self, records: Iterable[RunRecord] = ()) -> None:
         """Take in records; those of failed runs say nothing of how long a run takes that does not fail."""
@@ -94,7 +94,7 @@ def _name(folder: Path) -> str:
 
 
 def cost_of(requests: Sequence[RunRequest], stored: Sequence[StoredRun]) -> ExpectedCost:
-    """Return what these runs will take, guessed from stored ones."""
+    """Return the expected cost of these runs, from stored ones."""
     known = KnownTimes(record for _, record in stored)
     bases = [known.expect(request).basis for request in requests]
     sizes = [_size_bytes(folder) for folder, _ in stored] or [0]
@@ -110,7 +110,7 @@ def cost_of(requests: Sequence[RunRequest], stored: Sequence[StoredRun]) -> Expe
 
 
 def _seconds(record: RunRecord) -> float:
-    """Return what a run took, but for its exports: the cache has these by now."""
+    """Return a run's duration without its exports, which the cache has by now."""
     return ((record.duration_ns or 0) - record.stages_ns.get(EXPORT, 0)) / 1e9
 
 

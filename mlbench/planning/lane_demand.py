@@ -13,9 +13,9 @@ from mlbench.execution.lanes import Lane, make_lanes
 from mlbench.planning.requests import ResolvedRequest, RunRequest
 
 _ON_CPU = ("cpu", "none", "avx", "amx")
-"""How names of devices begin, as backends report them, that are no device besides the processor."""
+"""Prefixes of the device names by which backends mean the processor."""
 _ELSEWHERE = "server"
-"""What a backend reports as its device that asks one."""
+"""Device that a backend reports if it uses a server."""
 _ALONE = "Leave --parallel out: its runs are made one at a time."
 
 
@@ -56,7 +56,7 @@ def check_one_lane(request: RunRequest, plan: EnginePlan) -> None:
     if plan.devices:
         raise UsageError(
             f"--parallel is given together with execution.devices={plan.devices}.",
-            hint="Each lane has its own device; CUDA_VISIBLE_DEVICES says which there are.",
+            hint="Each lane needs its own device, out of those in CUDA_VISIBLE_DEVICES.",
         )
     if request.power not in (AUTO, NONE):
         raise UsageError(f"power meter {request.power} would count all runs side by side.", hint=_ALONE)

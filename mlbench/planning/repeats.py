@@ -1,4 +1,4 @@
-"""The request of a stored run, made again: compliance tests and replays begin with it."""
+"""Rebuilds the request of a stored run, for compliance tests and replays."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ NOT_TRUSTED = OwnWord()
 
 
 def request_of(record: RunRecord) -> RunRequest:
-    """Return what a run was asked for, without its settings: `settings_as_stored` has them.
+    """Return the request of a run, without its settings: `settings_as_stored` has them.
 
     Raises:
-        UsageError: its precision is none that this version knows.
+        UsageError: this version does not know its precision.
     """
     try:
         precision = Precision(record.precision)
     except ValueError:
-        raise UsageError(f"run {record.run_id} computed in {record.precision!r}, which is unknown here.") from None
+        raise UsageError(
+            f"run {record.run_id} computed in {record.precision!r}, which this version does not know."
+        ) from None
     return RunRequest(
         workload=record.workload,
         backend=record.backend,
@@ -63,18 +65,18 @@ def _entry_of(record: RunRecord) -> EntryDemand:
 
 
 def check_word(record: RunRecord, values: Mapping[str, Any], plugins: Plugins, word: OwnWord) -> None:
-    """Refuse settings of a record, which anybody may have written, that only the user's own word may set.
+    """Refuse settings of a record that only the user may set, since anyone may have written it.
 
-    Those of all plugins are looked at: a folder may be named for another workload than its record is.
+    Settings of all plugins are checked: a folder may be named for another workload than its record.
 
     Args:
         record: of the run.
         values: those of its settings that are about to be used.
         plugins: must hold the run's.
-        word: what the user says.
+        word: the user's permission.
 
     Raises:
-        UsageError: it sets one, or the user gives another value; the message names it.
+        UsageError: it sets such a setting, or the user gives another value; the message names it.
     """
     run = f"run {record.run_id}"
     with refuse_odd_values(f"record of {run}"):
@@ -86,12 +88,12 @@ def check_word(record: RunRecord, values: Mapping[str, Any], plugins: Plugins, w
     if not word.trusts:
         of_plugins = [("backend", each.options) for each in plugins.backends.values()]
         of_plugins += [("workload", each.options) for each in plugins.workloads.values()]
-        hint = "If you want that, give the same value with --set, or --trust for all of them."
+        hint = "To allow it, give the same value with --set, or use --trust for all of them."
         refuse_foreign(run, values, guards_of([*CORE_TEMPLATES.items(), *of_plugins], own), hint=hint)
 
 
 def check_scoring(record: RunRecord, plugins: Plugins, word: OwnWord) -> None:
-    """Refuse a record as `check_word`, by the settings with which its logs are scored again: the workload's."""
+    """Check a record as `check_word`, for the settings that scoring its logs again needs: the workload's."""
     values = {key: each.value for key, each in record.settings.items() if key.startswith("workload.")}
     check_word(record, values, plugins, word)
 
@@ -99,16 +101,16 @@ def check_scoring(record: RunRecord, plugins: Plugins, word: OwnWord) -> None:
 def settings_as_stored(
     record: RunRecord, plugins: Plugins, word: OwnWord, chosen: Mapping[str, Setting] = {}
 ) -> Settings:
-    """Return the settings that a run had, each from the layer that gave it; ones that are new have their defaults.
+    """Return a run's settings with their layers; newer settings have their defaults.
 
     Args:
         record: of the run.
         plugins: must hold the run's.
-        word: what the user says, since the record may be a stranger's.
-        chosen: settings that take the place of those that the run left open, see `chosen_by_measuring`.
+        word: the user's permission, since the record may be a stranger's.
+        chosen: settings for those that the run left open, see `chosen_by_measuring`.
 
     Raises:
-        UsageError: a setting no longer exists, does not take its value, or is not the record's to set.
+        UsageError: a setting no longer exists, does not allow its value, or may not be set by a record.
         PluginError: the backend's or the workload's plugin is broken.
     """
     check_word(record, {key: each.value for key, each in record.settings.items()}, plugins, word)
@@ -121,7 +123,7 @@ def settings_as_stored(
 
 
 def chosen_by_measuring(record: RunRecord) -> Mapping[str, float]:
-    """Return what a run left to itself and chose: number of instances, batch, rate."""
+    """Return the values that a run chose by measuring: number of instances, batch, rate."""
     plain = {key: each.value for key, each in record.settings.items()}
     found: dict[str, float] = {}
     if plain.get("execution.instances") == "auto" and record.engine.instances:

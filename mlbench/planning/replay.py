@@ -1,4 +1,4 @@
-"""What `mlbench replay` runs: a stored run once more, and in what this machine and its software differ from then."""
+"""Plans `mlbench replay`: a repeat of a stored run, and the differences of machine and software since then."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ReplayPlan:
 
 
 def plan_replay(results: Path, name: str, plugins: Plugins, word: OwnWord = NOT_TRUSTED) -> ReplayPlan:
-    """Return what repeats a run as its record says.
+    """Return the plan that repeats a run from its record.
 
     Args:
         results: the results folder, which the new run goes into.

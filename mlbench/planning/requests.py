@@ -1,4 +1,4 @@
-"""What to measure: requests as they are typed, and as they are once every name and setting was checked."""
+"""Requests for runs, as typed and after checking every name and setting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mlbench.system.folders import data_folder, results_folder, system_settings_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What to measure. Names are as typed; `resolve` checks them."""
+    """A request for a run. Names are as typed; `resolve` checks them."""
 
     workload: str
     backend: str
@@ -51,7 +51,7 @@ class RunRequest:
     tag: str = ""
     """The set of runs that it belongs to."""
     repeat: int = 1
-    """Which of several runs of the same request it is, from 1."""
+    """Number of the repeat, from 1."""
     network: NetworkDemand | None = None
     """The nodes that answer its samples; None: this machine does."""
     is_probe: bool = False
@@ -223,5 +223,5 @@ def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> R
 
 
 def _probe(request: RunRequest, plugins: Plugins) -> Probe:
-    """Return what the backend offers where it will run."""
+    """Return the precisions that the backend offers where it will run."""
     return request.network.probe if request.network else plugins.probe(request.backend)

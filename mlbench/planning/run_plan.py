@@ -1,4 +1,4 @@
-"""What commands and the Python functions are about to measure, all of it checked before the first run."""
+"""Plans the runs of commands and Python functions, with all checks before the first run."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from mlbench.records.store.run_folder import remove_abandoned, runs_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """Runs that were asked for, all of which can be carried out."""
+    """Requested runs, all of which are possible."""
 
     requests: tuple[ResolvedRequest, ...]
     """Those to make, in their order."""
     done: tuple[RunRecord, ...] = ()
-    """The stored records of the other runs that were asked for."""
+    """Stored records of the other requested runs."""
     undefined: tuple[Undefined, ...] = ()
     """Combinations that the rules do not define; they are left out."""
     shared: SharedRuns | None = None
     """Where given, other processes may be making the same runs."""
     lanes: tuple[Lane, ...] = ()
-    """The parts of this machine on which they are made side by side; none: one at a time."""
+    """Parts of this machine for runs at the same time; none: one run at a time."""
 
     @property
     def asked(self) -> int:
-        """Return how many runs were asked for."""
+        """Return the number of requested runs."""
         return len(self.requests) + len(self.done)
 
 
@@ -52,7 +52,7 @@ class TurnsPlan:
     """Facts in which the two files differ, as `compare` names them."""
 
     def sides(self, records: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunRecord]]:
-        """Return which of the records are the base's, and which the new side's."""
+        """Return the records of the base and of the new side."""
         base, new = self.tags
         return [each for each in records if each.tag == base], [each for each in records if each.tag == new]
 
@@ -70,7 +70,7 @@ def plan_runs(  # noqa: PLR0913 - the axes of a matrix
 ) -> RunPlan:
     """Return a run of each combination, all once, then all again, ``parallel`` of them side by side.
 
-    An empty axis stands for what `combinations` takes for it. ``common`` are other fields of `RunRequest`.
+    For an empty axis `combinations` chooses the values. ``common`` are other fields of `RunRequest`.
 
     Raises:
         MlbenchError: a name or setting is wrong, a backend cannot run here, or the rules define no combination.
@@ -86,7 +86,7 @@ def plan_runs(  # noqa: PLR0913 - the axes of a matrix
     ]
     requests = [resolve(each, plugins) for each in found if isinstance(each, RunRequest)]
     if not requests and (undefined := next((each for each in found if isinstance(each, Undefined)), None)):
-        raise UsageError(str(undefined), hint="`mlbench list` says which scenarios each workload has.")
+        raise UsageError(str(undefined), hint="`mlbench list` prints the scenarios of each workload.")
     return RunPlan(
         requests=tuple(replace(each, repeat=repeat) for repeat in range(1, repeats + 1) for each in requests),
         undefined=tuple(each for each in found if isinstance(each, Undefined)),

@@ -1,4 +1,4 @@
-"""A suite: runs that belong together, described in a TOML file. Running it again does what is missing or failed.
+"""A suite: runs that belong together, described in a TOML file. Running it again makes missing or failed runs.
 
 name = "nightly"
 repeats = 5
@@ -69,28 +69,28 @@ class SuiteEntry(_Part):
     workload: Names = Field(min_length=1)
     backend: Names = Field(min_length=1)
     scenario: Names = Field(default_factory=list)
-    """None: all that the rules define."""
+    """Empty: all that the rules define."""
     precision: Annotated[list[Precision], BeforeValidator(_as_list)] = Field(default_factory=list)
-    """None: the backend's first."""
+    """Empty: the backend's first."""
     profile: Profile = Profile.MINI
     tier: Tier = Tier.SMOKE
     weights: Weights = Weights.TRAINED
     accuracy: bool = True
-    """Whether to score as well as time."""
+    """Whether to measure accuracy too, not only speed."""
     variant: str = ""
-    """The accuracy to reach: ``99.9``. None: the least strict."""
+    """Accuracy target: ``99.9``. Empty: the least strict."""
     category: Category | None = None
-    """Whose scenarios and accuracies hold. None: those of both."""
+    """Selects scenarios and accuracies. None: those of both categories."""
     division: Division = Division.CLOSED
     """In ``open`` no accuracy is required."""
     repeats: int | None = Field(default=None, ge=1, le=MOST_REPEATS)
-    """Instead of the suite's."""
+    """Number of repeats, instead of the suite's."""
     settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
     """By key, as `mlbench settings` lists them."""
 
 
 class Suite(_Part):
-    """What a suite file says."""
+    """The content of a suite file."""
 
     name: str = Field(pattern=r"^[\w.+-]+$", max_length=LONGEST_TAG)
     """The tag of its runs."""

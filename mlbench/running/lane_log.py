@@ -1,4 +1,4 @@
-"""Which run was on which lane when: what a run's record says of the runs that were measured beside it."""
+"""Log of the runs on each lane, from which records list the runs at the same time."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class LaneStay:
             stay.test_ended_s = now_s
 
     def record(self) -> BesideRecord:
-        """Return what ran beside the run while it was measured."""
+        """Return what else ran during the measurement of the run."""
         lane, others = self._stay.lane, self._log.beside(self._stay)
         return BesideRecord(
             lane=lane.number,

@@ -1,4 +1,4 @@
-"""What the parent of a run's process sees of it, by its own clock: the time of stages, and of bursts."""
+"""Observations of the parent of a run's process, by its own clock: times of stages and of bursts."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class _Task:
 
 
 class _Work:
-    """What is left to do, and what was done; lanes share it."""
+    """Runs left and runs done, shared by the lanes."""
 
     def __init__(
         self, requests: Sequence[ResolvedRequest], shared: SharedRuns | None, on_wait: Callable[[int], None]

@@ -37,7 +37,7 @@ _DRIVEN = {"accuracy", "performance"}
 """The stages of a run in which LoadGen drives: by then the request is known to be valid."""
 
 _REFERENCE_S = 120.0
-"""What computing some answers of the fp32 model may take, loading included."""
+"""Time limit for computing some answers of the fp32 model, loading included."""
 
 _STALLS_OF_WARM_UP = 5  # it is several calls of the engine, and shows no progress between them
 

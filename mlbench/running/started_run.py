@@ -57,7 +57,7 @@ class StartedRun:
     scenario: Scenario
     run_id: str
     modules: Sequence[str]
-    """What its process loads that takes long to import. It begins with the judge's, so that they share a server."""
+    """Modules of its process that take long to import; the judge's come first, so that they share a server."""
     modules_of_judge: Sequence[str]
     """The same of the process that judges it, which has no backend."""
     modules_of_reference: Sequence[str]
@@ -216,7 +216,7 @@ def _origin_apart(request: ResolvedRequest, plugins: Plugins) -> str:
 
 
 def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None, stay: LaneStay | None) -> str:
-    """Return why the work of graph calls is not counted; empty: it is."""
+    """Return the reason why the work of graph calls is not counted; empty if it is."""
     if stay:
         return _CEILINGS_OF_ALL
     if request.has_nodes:

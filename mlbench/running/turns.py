@@ -1,4 +1,4 @@
-"""Measures a run again, alternately with two installations of mlbench: another command, and this one."""
+"""Repeats a run alternately with two installations of mlbench: another command, and this one."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maker:
-    """Who makes which run."""
+    """A request, and the function that makes its runs."""
 
     request: RunRequest
     run: Callable[[RunRequest], RunRecord]
@@ -136,7 +136,7 @@ def arguments_of(request: RunRequest) -> list[str]:
 
 
 def requests_in_turns(requests: Sequence[RunRequest], count: int) -> list[RunRequest]:
-    """Return each request so many times, interleaved A B C C B A: what drifts steadily drifts for all alike."""
+    """Return each request several times, interleaved A B C C B A, so that steady drift affects all equally."""
     return [
         replace(request, repeat=number)
         for number in range(1, count + 1)
@@ -146,15 +146,15 @@ def requests_in_turns(requests: Sequence[RunRequest], count: int) -> list[RunReq
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeAgain:
-    """Runs of some kinds that are to be made again on all sides, interleaved."""
+    """Runs of some kinds to repeat on all sides, interleaved."""
 
     requests: tuple[tuple[RunRequest, ...], ...]
     """For each kind of run, a request per side."""
     reasons: tuple[str, ...]
-    """Why the others cannot be made again here."""
+    """Reasons why the others cannot be repeated here."""
 
     def all_requests(self, count: int) -> list[RunRequest]:
-        """Return all runs in their order, so many of each."""
+        """Return all runs in their order, with a number of each."""
         return [request for of_a_kind in self.requests for request in requests_in_turns(of_a_kind, count)]
 
     def split(self, records: Sequence[RunRecord], count: int) -> list[list[RunRecord]]:
@@ -165,7 +165,7 @@ class MadeAgain:
         """
         sides = len(self.requests[0])
         if len(records) != count * sides * len(self.requests):
-            message = f"{len(records)} of the interleaved runs are stored, so nothing can be judged by them."
+            message = f"{len(records)} of the interleaved runs are stored, so they cannot be compared."
             raise StorageError(message, hint="Make room.")
         found: list[list[RunRecord]] = [[] for _ in range(sides)]
         for number, record in enumerate(records):
@@ -183,7 +183,7 @@ def plan_again(  # noqa: PLR0913 - what is asked, and by whom
     plugins: Plugins,
     word: OwnWord,
 ) -> MadeAgain:
-    """Return what makes the newest run of each side again, for each kind of runs that is asked for.
+    """Return the requests that repeat the newest run of each side, for each requested kind of runs.
 
     Args:
         sides: the base first.
@@ -213,7 +213,7 @@ def _created(record: RunRecord) -> datetime:
 
 
 def why_not_again(record: RunRecord, environment: Environment) -> str:
-    """Return why a run cannot be made again here as it was; empty where it can."""
+    """Return the reason why a run cannot be repeated here; empty if it can."""
     if record.imported:
         return "it was imported"
     then = record.environment

@@ -1,4 +1,4 @@
-"""What each setting does and takes, read from the dataclass that it fills: its docstrings, types and defaults."""
+"""Meaning and allowed values of each setting, from the dataclass that it fills: docstrings, types and defaults."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from mlbench.contracts.backend import Backend
     from mlbench.contracts.workload import Workload
 
-_READERS = {"load": "LoadGen, as mlbench drives it", "execution": "the engine, whatever the backend"}
+_READERS = {"load": "LoadGen", "execution": "the engine of every backend"}
 _NUMBERS = ("integer", "number")
 _NO_LIMIT = 2**63
-"""Limits from here on are those of storage: no setting is larger."""
+"""Larger limits are those of storage, and are not printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDescription:
-    """What a setting does and takes."""
+    """Meaning and allowed values of a setting."""
 
     key: str
     text: str
-    """What it does; empty where its field has no docstring, or the source cannot be read."""
+    """Its meaning; empty if its field has no docstring, or the source cannot be read."""
     values: str
-    """What it takes: ``integer, 0 to 1024``."""
+    """Allowed values: ``integer, 0 to 1024``."""
     choices: tuple[str, ...]
-    """The words that it takes, as far as these can be listed; others may be allowed too."""
+    """Allowed words, if they can be listed; others may be allowed too."""
     default: str
     does: str = ""
-    """Why a record or a client may not set it: ``runs code``; empty: it may."""
+    """Reason why a record or a client may not set it: ``runs code``; empty: they may."""
 
     @property
     def summary(self) -> str:
@@ -47,7 +47,7 @@ class SettingGroup:
     """The settings that fill one dataclass."""
 
     reader: str
-    """Who reads them: ``backend pytorch``."""
+    """Component that reads them: ``backend pytorch``."""
     source: str
     """The dataclass: ``mlbench.contracts.backend.EnginePlan``."""
     settings: tuple[SettingDescription, ...]
@@ -95,7 +95,7 @@ def _describe(key: str, wanted: Any, default: Any, text: str) -> SettingDescript
 
 
 def format_value(value: Any) -> str:
-    """Return a value as one line, as the command line takes it where it can."""
+    """Return a value as one line, in the form of the command line if possible."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, Mapping):
@@ -104,7 +104,7 @@ def format_value(value: Any) -> str:
 
 
 def _forms(wanted: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each form that a value may have but null, and the words among them; nothing for a type without a schema."""
+    """Yield the forms of a value except null, and the words among them; nothing for a type without a schema."""
     from pydantic import PydanticUserError, TypeAdapter
 
     try:
@@ -124,7 +124,7 @@ def _words(form: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _form(form: Mapping[str, Any]) -> str:
-    """Return what a JSON schema allows, in words."""
+    """Return the values that a JSON schema allows, in words."""
     if words := _words(form):
         return f"one of {', '.join(words)}" if len(words) > 2 else " or ".join(words)
     kind = str(form.get("type", "any value"))

@@ -1,17 +1,17 @@
-"""Settings in layers, `LAYERS`: the later wins. Each setting knows the layer it came from.
+"""Settings in layers, `LAYERS`: a later layer overrides an earlier one. Each setting knows its layer.
 
 A setting is named ``load.<field>``, ``execution.<field>``, ``backend.<field>`` or ``workload.<field>``, after the
 dataclass that it fills: `LoadSettings`, `EnginePlan`, and the options of the backend and of the workload. Workloads,
-backends and the machine suggest values in TOML files of one form; an entry applies where all its conditions hold, and
-later ones win:
+backends and the machine suggest values in TOML files of one form; an entry applies if all its conditions match, and
+later ones override earlier ones:
 
     [[settings]]
     when = { workload = "bert", scenario = "Server" }
     execution.max_wait_us = 2000
 
-Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` and ``precision``. What `mlbench tune`
-saves is such a file too, with a table ``found`` in each entry that says how it was found: an entry that was found under
-limits of the user's own applies to runs with the same limits, and one without to runs without.
+Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` and ``precision``. `mlbench tune` saves
+such a file too, with a table ``found`` in each entry about the search: an entry that was found under the user's own
+limits applies to runs with the same limits, and one without limits to runs without.
 
 The machine's file may have a table ``[defaults]``: values of command-line options that are not given.
 """
@@ -42,10 +42,10 @@ LAYERS = ("default", "scenario", "workload", "backend", "data", "tune", "system"
 """Where settings come from; a later layer overrides an earlier one."""
 
 CORE_TEMPLATES: Mapping[str, Any] = {"load": LoadSettings(), "execution": EnginePlan()}
-"""By prefix, the dataclasses that a run's settings fill, with the defaults; backends and workloads bring theirs."""
+"""Dataclasses that a run's settings fill, with defaults, by prefix; backends and workloads add theirs."""
 
 LIMITS = ("latency_limit_ms", "ttft_limit_ms", "tpot_limit_ms")
-"""Settings under ``load``: a rate that was found under one of them is for runs with the same one."""
+"""Limits under ``load``: a rate that was found under one of them is for runs with the same limit."""
 
 CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
 
@@ -59,7 +59,7 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
     "bool_parsing": lambda error: "true, false",
     "literal_error": lambda error: error["ctx"]["expected"].replace("'", ""),
 }
-"""What a setting takes, by the kind of pydantic's error."""
+"""Allowed values, by the kind of pydantic's error."""
 
 _OWN_FLAGS = {"execution.precision": "--precision"}
 
@@ -71,9 +71,9 @@ class Setting:
     value: Any
     layer: str
     file: Path | None = None
-    """The settings file that it stands in, where the layer has one."""
+    """Its settings file, if the layer has one."""
     replaced: Setting | None = None
-    """What it would be without this layer."""
+    """The setting without this layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConditions:
-    """The facts that conditions of a settings file are compared with."""
+    """The facts of a run that conditions of a settings file match."""
 
     workload: Workload
     backend: Backend
@@ -117,12 +117,12 @@ class RunConditions:
     precision: str
 
     def fulfil(self, conditions: Mapping[str, str]) -> bool:
-        """Return whether all conditions hold."""
+        """Return whether all conditions match."""
         return all(_format_choice(getattr(self, key)) == wanted for key, wanted in conditions.items())
 
 
 def _format_choice(value: object) -> object:
-    """Return how a settings file names a plugin or a choice; a choice is text, whose ``name`` is Python's."""
+    """Return the name of a plugin or a choice in a settings file."""
     return value if isinstance(value, str) else getattr(value, "name", value)
 
 
@@ -161,7 +161,7 @@ def resolve_settings(  # noqa: PLR0913 - one for each layer
 
 
 def restore_settings(stored: Mapping[str, Setting], backend: Backend, workload: Workload) -> Settings:
-    """Return settings that a run was once made with; ones that are new since then have their defaults.
+    """Return the settings of an earlier run; newer settings have their defaults.
 
     Values stay as they are stored, so that the settings of two runs are equal; `Settings.fill` restores their types.
 
@@ -176,33 +176,33 @@ def restore_settings(stored: Mapping[str, Setting], backend: Backend, workload: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnWord:
-    """What the user says to a document that somebody else may have written."""
+    """The user's permission for a document that someone else may have written."""
 
     trusts: bool = False
-    """Its settings may do whatever the user's own may."""
+    """Whether its settings have the rights of the user's own."""
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Settings that he gives himself; they must be the document's."""
+    """Settings that the user gives; they must equal the document's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedSetting:
-    """A setting that only the user's own word may set."""
+    """A setting that only the user may set."""
 
     key: str
     does: str
-    """Why: ``runs code``."""
+    """The reason: ``runs code``."""
     allowed: Sequence[Any]
-    """The values that anybody may give it, in JSON form: the default, and what is in force here anyway."""
+    """Values that anyone may give it, in JSON form: the default, and the value in force here."""
 
 
 def refuse_foreign(document: str, values: Mapping[str, Any], guards: Iterable[GuardedSetting], *, hint: str) -> None:
-    """Refuse settings of somebody else's document that run code, name a file or a secret, or open an address.
+    """Refuse settings of someone else's document that run code, name a file or a secret, or open an address.
 
     Args:
-        document: whose it is, for the message: ``run 2026...``.
+        document: its name for the message: ``run 2026...``.
         values: its settings in JSON form.
         guards: of `guards_of`.
-        hint: how the user gives his word.
+        hint: how the user can allow them.
 
     Raises:
         UsageError: it sets one to another value; the message names it.
@@ -213,7 +213,7 @@ def refuse_foreign(document: str, values: Mapping[str, Any], guards: Iterable[Gu
         if each.key in values and values[each.key] not in each.allowed
     }
     if found:
-        raise UsageError(f"{document} is not the user's own word: {'; '.join(found)}.", hint=hint)
+        raise UsageError(f"{document} needs your permission: {'; '.join(found)}.", hint=hint)
 
 
 def guards_of(templates: Iterable[tuple[str, Any]], own: Mapping[str, Any]) -> Iterator[GuardedSetting]:
@@ -221,7 +221,7 @@ def guards_of(templates: Iterable[tuple[str, Any]], own: Mapping[str, Any]) -> I
 
     Args:
         templates: the instances, each with its prefix; their values are the defaults.
-        own: settings that are in force here anyway, in JSON form.
+        own: settings in force here, in JSON form.
     """
     from pydantic_core import to_jsonable_python
 
@@ -274,17 +274,17 @@ def read_defaults(file: Path) -> dict[str, str | float]:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Values by the key of their setting, as somebody wrote them."""
+    """Values by key of their setting, as written."""
 
     name: str
     values: Mapping[str, Any]
     file: Path | None = None
     limits: Mapping[str, float] | None = None
-    """Limits of latencies that it was found under, where it was found: it is for runs with the same ones."""
+    """Latency limits of the search that found it: it is for runs with the same ones."""
 
 
 def _limits_of(values: Iterable[tuple[str, Any]]) -> dict[str, float]:
-    """Return the limits that settings ask for; a wrong one is found later, by its type."""
+    """Return the limits in settings; wrong ones are detected later, by type."""
     found: dict[str, float] = {}
     for key, value in values:
         name = key.removeprefix("load.")
@@ -341,7 +341,7 @@ def _check_value(key: str, value: Any, fields: Mapping[str, tuple[Any, Any]], la
 
 
 def _why_unusable(value: Any) -> str:
-    """Return why a value is not allowed for any setting; empty if it is."""
+    """Return the reason why a value is not allowed for any setting; empty if it is."""
     if isinstance(value, Mapping):
         return next(filter(None, map(_why_unusable, (*value.keys(), *value.values()))), "")
     if isinstance(value, float) and not math.isfinite(value):
@@ -354,7 +354,7 @@ def _why_unusable(value: Any) -> str:
 
 
 def _is_storable(text: str) -> bool:
-    """Return whether a record can hold a text, and the system a path of it."""
+    """Return whether a text is possible in a record and as a path."""
     return "\0" not in text and is_unicode(text)
 
 

@@ -1,1 +1,1 @@
-"""What is not ours, read within limits: documents, folders, distributions, the processor."""
+"""Readers of foreign things, within limits: documents, folders, distributions, the processor."""

@@ -1,4 +1,4 @@
-"""Where mlbench keeps things, and the only place that reads environment variables."""
+"""The folders of mlbench, and the only module that reads environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nvidia-smi answers, within a time limit: its driver may be wedged, and the tool with it."""
+"""Runs nvidia-smi within a time limit: its driver may hang, and the tool with it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _DIES_WITHIN_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """What the tool printed to standard output."""
+    """The tool's standard output."""
 
     lines: Sequence[str] = ()
     problem: str = ""
-    """Why it is not to be relied on, in a line; empty where the tool succeeded, or is not installed."""
+    """Reason why it is unreliable, in a line; empty if the tool succeeded, or is not installed."""
 
 
 _silent: dict[str, ToolAnswer] = {}

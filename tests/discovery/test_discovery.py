@@ -127,7 +127,7 @@ BROKEN = {
     "recurses at import": ("def again(): again()\nagain()", "RecursionError"),
     "no Python": ("def :", "SyntaxError"),
     "no text": ("x = '\x00'", "null bytes"),
-    "no hook": ("x = 1", "quick_plugin has no hook of mlbench"),
+    "no hook": ("x = 1", "quick_plugin implements no hook of mlbench"),
     "an unknown hook": (RIGHT.replace("def mlbench_backends", "def mlbench_backend"), "no hook mlbench_backend"),
     "a hook with an unknown parameter": (
         RIGHT.replace("mlbench_backends()", "mlbench_backends(more)"),
@@ -152,19 +152,22 @@ BROKEN = {
     "a name that raises": (with_class("name = property(lambda self: 1 / 0)"), "ZeroDivisionError"),
     "a title that is not text": (with_class("title = None"), "title is None, not text"),
     "a title that exits": (with_class("title = property(lambda self: exit(0))"), "SystemExit"),
-    "options that are a dictionary": (with_class("options = {'threads': 1}"), "options is a dict, no instance"),
+    "options that are a dictionary": (with_class("options = {'threads': 1}"), "options is a dict, not an instance"),
     "options that are a class": (with_class("from mlbench import NoOptions as options"), "the class NoOptions"),
-    "a tuning file that is missing": (with_class("tuning = __import__('pathlib').Path('no.toml')"), "where no file"),
-    "modules to load that are text": (with_class("preload = 'torch'"), "preload is a str, no sequence of names"),
+    "a tuning file that is missing": (
+        with_class("tuning = __import__('pathlib').Path('no.toml')"),
+        "which does not exist",
+    ),
+    "modules to load that are text": (with_class("preload = 'torch'"), "preload is a str, not a sequence of names"),
     "modules to load that are none": (
         with_class("preload = ('torch; x',)"),
-        "preload has 'torch; x', no name of a module",
+        "preload has 'torch; x', not a module's name",
     ),
-    "a tuning file that is text": (with_class("tuning = 'no.toml'"), "tuning is a str, no Path"),
+    "a tuning file that is text": (with_class("tuning = 'no.toml'"), "tuning is a str, not a Path"),
     "probe raises": (probing("raise OSError('no driver')"), "probe() raised OSError: no driver"),
     "probe exits": (probing("import sys; sys.exit(0)"), "probe() raised SystemExit: 0"),
-    "probe returns True": (probing("return True"), "probe() returned a bool, no Probe"),
-    "probe returns the class": (probing("return Probe"), "probe() returned the class Probe, no Probe"),
+    "probe returns True": (probing("return True"), "probe() returned a bool, not a Probe"),
+    "probe returns the class": (probing("return Probe"), "probe() returned the class Probe, not a Probe"),
     "a reason that is not text": (probing("return Probe(is_available=False, reason=3)"), "Probe.reason is a int"),
     "devices that are a text": (probing("return Probe(is_available=True, devices='cpu')"), "Probe.devices is a str"),
     "no precision": (probing("return Probe(is_available=True, precisions=())"), "Probe.precisions is empty"),
@@ -174,7 +177,7 @@ BROKEN = {
     ),
     "number formats that are texts": (
         probing("return Probe(is_available=True, number_formats={'fp32': 'fp32'})"),
-        "Probe.number_formats contains a str, no NumberFormat",
+        "Probe.number_formats contains a str, not a NumberFormat",
     ),
     "a rank that is text": (probing("return Probe(is_available=True, rank='first')"), "Probe.rank is a str"),
     "a meter that raises": (
@@ -195,7 +198,7 @@ BROKEN = {
     ),
     "a workload with modules to load that are text": (
         of_another("mlbench_workloads", WORKLOAD.replace("name, title", "preload_always = 'torch'\n    name, title")),
-        "preload is a str, no sequence of names",
+        "preload is a str, not a sequence of names",
     ),
     "a workload without a title": (
         of_another("mlbench_workloads", WORKLOAD.replace('"a workload"', "None")),
@@ -225,7 +228,10 @@ BROKEN = {
         of_another("mlbench_scenarios", SCENARIO % '"loadgen": "Server"'),
         "percentile is None, and LoadGen's Server judges the latency at one",
     ),
-    "a command of our name": (of_another("mlbench_commands", COMMAND % "run"), "mlbench has a command 'run' itself"),
+    "a command of our name": (
+        of_another("mlbench_commands", COMMAND % "run"),
+        "mlbench already has a command 'run'",
+    ),
     "a command without a name": (of_another("mlbench_commands", COMMAND % None), "whose name is None, not text"),
 }
 

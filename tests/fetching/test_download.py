@@ -182,7 +182,7 @@ def test_another_file_than_the_published_one_is_thrown_away(server, downloader):
 
 def test_another_file_than_at_the_first_use_is_thrown_away(server, downloader):
     server.add("a", b"x" * 300_000)
-    with pytest.raises(DataError, match="is what it had at its first use"):
+    with pytest.raises(DataError, match="is the one at its first use"):
         downloader.download(remote(server, "a", md5=""), Digest(algorithm="sha256", value=SHA256))
 
 

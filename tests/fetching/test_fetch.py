@@ -82,7 +82,7 @@ def test_a_file_that_is_lost_is_fetched_again_and_must_be_the_same(server, fetch
     fetch(text)
     (folder / "b").unlink()
     server.add("b", b"BETA")
-    with pytest.raises(DataError, match="is what it had at its first use"):
+    with pytest.raises(DataError, match="is the one at its first use"):
         fetch(text)
     server.add("b", b"beta")
     assert fetch(text) == []
@@ -211,7 +211,7 @@ def bomb():
         (hostile_tar("l", tarfile.LNKTYPE, "../../evil"), "tar", "is a link or a device"),
         (hostile_tar("d", tarfile.CHRTYPE), "tar", "is a link or a device"),
         (twice(), "tar", "two of its files are 'A'"),
-        (bomb(), "zip", "more than is credible"),
+        (bomb(), "zip", "would expand too far"),
         (b"no archive", "tar", "it is damaged"),
         (b"no archive", "zip", "it is damaged"),
         (tar_of({"a": b"one"})[:60], "tar", "it is damaged"),
@@ -278,11 +278,11 @@ def test_two_fetches_do_not_share_a_folder(fetch, tmp_path):
     [
         ('urls = ["URL/a"]\ndestination = "../a"', "not a path inside the data folder"),
         ('urls = ["http://example.org/a"]\ndestination = "a"', "unprotected, and no digest"),
-        ('urls = ["file:///etc/passwd"]\ndestination = "a"', "is no address of a file on the web"),
-        ('urls = ["https://me:secret@example.org/a"]\ndestination = "a"', "is no address of a file on the web"),
+        ('urls = ["file:///etc/passwd"]\ndestination = "a"', "is not the URL of a file"),
+        ('urls = ["https://me:secret@example.org/a"]\ndestination = "a"', "is not the URL of a file"),
         ('urls = ["URL/a"]\ndestination = "a"\nmd5 = "d41d8cd9"', "is no md5"),
         ('urls = ["URL/a"]\ndestination = "a"\nmd4 = "x"', "md4"),
-        ('destination = "a"', "must say where it comes from"),
+        ('destination = "a"', "must give its source"),
         ('base = "URL"\nfiles = [["a", ""], ["A", ""]]', "two files would both be a"),
     ],
 )

@@ -134,7 +134,7 @@ def test_bytes_that_trickle_do_not_renew_the_attempts(server, downloader):
         (["Content-Length: -5"], "an odd length: '-5'"),
         (["Content-Length: 1e3"], "an odd length: '1e3'"),
         (["Content-Length: 1", "Content-Length: 20"], "the server gives two lengths that differ"),
-        (["Content-Length: 1", "Content-Encoding: gzip"], "sent it packed (gzip), and unpacked was asked for"),
+        (["Content-Length: 1", "Content-Encoding: gzip"], "sent it packed (gzip) without being asked to"),
         (["Content-Length: 1", "Content-Encoding: \x1b[2J"], "sent it packed"),
     ],
 )

@@ -225,7 +225,7 @@ def test_a_run_that_is_there_is_not_made_again_but_where_all_are_asked_for_afres
     text = QUICK.replace('["Offline", "SingleStream"]', '"SingleStream"').replace("repeats = 2", "repeats = 1")
     words = ["run", "--suite", str(suite_file(text)), "--results", str(tmp_path / "results")]
     printed = [CliRunner().invoke(main, [*words, *more]).stderr for more in ([], [], ["--fresh"])]
-    assert ["exist already" in each for each in printed] == [False, True, False]
+    assert ["stored already" in each for each in printed] == [False, True, False]
     assert len(runs_in(tmp_path / "results")) == 2
 
 
@@ -256,7 +256,7 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
     ]
     assert not missing(requests_of(read_suite(file), plugins, results=results), records)
     done = subprocess.run([*command, "--json"], check=False, capture_output=True, text=True)
-    assert "All 4 runs exist already" in done.stderr
+    assert "All 4 runs are stored already" in done.stderr
     assert len(json.loads(done.stdout)) == 4
     assert len(runs_in(results)) == 4
 

@@ -1,4 +1,4 @@
-"""What a job that makes the runs of a suite consists of, whatever scheduler it is for."""
+"""A job that makes the runs of a suite, for any scheduler."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDemand:
-    """What a user asks of a job; None: as much as this machine has."""
+    """Resources requested for a job; None: as much as this machine has."""
 
     scheduler: Scheduler
     cpus: int | None = None

@@ -157,7 +157,7 @@ def is_file(path: Path) -> bool:
 def read_bytes(
     path: Path, *, what: str, hint: str = "", missing_hint: str | None = None, limit_bytes: int = DOCUMENT_BYTES
 ) -> bytes:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Args:
         path: of the file.
@@ -232,7 +232,7 @@ def read_json(  # noqa: PLR0913 - what may be said of a file
     limit_bytes: int = DOCUMENT_BYTES,
     allows_nan: bool = False,
 ) -> Any:
-    """Return what a JSON file holds; arguments as for `read_bytes` and `parse_json`.
+    """Return the content of a JSON file; arguments as for `read_bytes` and `parse_json`.
 
     Raises:
         DataError: as `read_text`, or `parse_json` refuses it.
@@ -253,7 +253,7 @@ def read_json_object(path: Path, *, what: str, hint: str = "") -> dict[str, Any]
 
 
 def read_toml(path: Path, *, what: str, hint: str = "") -> dict[str, Any]:
-    """Return what a TOML file holds; arguments as for `read_bytes`.
+    """Return the content of a TOML file; arguments as for `read_bytes`.
 
     Raises:
         DataError: as `read_text`, or `parse_toml` refuses it.

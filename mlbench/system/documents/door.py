@@ -58,7 +58,7 @@ class Meter:
         self._spent[what] += count
         most = getattr(self.budget, what)
         if self._spent[what] > most:
-            raise BudgetSpentError(f"it would become more than is credible: more than {most} {what}")
+            raise BudgetSpentError(f"it would expand too far: to more than {most} {what}")
         if self.clock() - self._began > self.budget.seconds:
             raise BudgetSpentError(f"reading it takes longer than {self.budget.seconds:.0f} s")
 
@@ -95,7 +95,7 @@ def foreign(
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a parser gave up, as a clause: the words of `ValueError`, and of all else that it is damaged."""
+    """Return the reason why a parser failed, as a clause: `ValueError`'s message, else that the file is damaged."""
     if isinstance(error, RecursionError):
         return "it nests too deep"
     if isinstance(error, MemoryError):

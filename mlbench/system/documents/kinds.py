@@ -1,4 +1,4 @@
-"""What a file is that is not what it should be: one function for the refusals of all readers.
+"""Identifies a file that is not of the expected kind, for the errors of all readers.
 
 A reader that fails asks it, so that the reason is not "its header is damaged" but "it is a pointer of git-lfs".
 """
@@ -22,7 +22,7 @@ _PLACES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileKind:
-    """What a file or folder is."""
+    """The kind of a file or folder."""
 
     name: str
     """After "it is"."""
@@ -33,7 +33,7 @@ class FileKind:
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """How a kind is seen in the first bytes of a file."""
+    """The first bytes by which a kind of file is recognised."""
 
     kind: FileKind
     shows: Callable[[bytes], object]
@@ -58,7 +58,7 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 _UTF8 = "Save it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW."
 _UNPACK = "Unpack it."
-_SERVER = "Download it again by hand, signed in where that is asked for."
+_SERVER = "Download it again by hand; sign in if the site requires it."
 
 _SIGNS = (
     _Sign(
@@ -80,7 +80,7 @@ _SIGNS = (
     _Sign(_kind("a GGUF file", "Name the model in the form of Hugging Face: safetensors.", ".gguf"), _begins(b"GGUF")),
     _Sign(_kind("text in UTF-16", _UTF8), lambda begin: begin.startswith(_UTF16_MARKS) or _UTF16.match(begin)),
     _Sign(
-        _kind("a pickle", "Save it in the form that is asked for.", ".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt"),
+        _kind("a pickle", "Save it in the required form.", ".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt"),
         lambda begin: re.match(rb"\x80[\x02-\x05]", begin),
     ),
 )
@@ -91,7 +91,7 @@ NOT_TEXT = ("packed by gzip", "packed by xz", "a zip archive", "text in UTF-16",
 
 
 def kind_of(path: Path) -> FileKind | None:
-    """Return what a file or folder is, where its name does not say it already; None: nothing that is known."""
+    """Return the kind of a file or folder, if its name does not show it; None: unknown."""
     if os.path.isdir(path):
         return _folder_kind(path)
     if not os.path.isfile(path):

@@ -40,7 +40,7 @@ def test_a_budget_counts_bytes_members_and_nodes_apart():
     meter.spend("bytes", 10)
     meter.spend("members", 2)
     meter.spend("nodes", 3)
-    with pytest.raises(BudgetSpentError, match="more than is credible: more than 2 members"):
+    with pytest.raises(BudgetSpentError, match="it would expand too far: to more than 2 members"):
         meter.spend("members")
 
 
