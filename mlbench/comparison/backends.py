@@ -13,7 +13,7 @@ from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
 
 _ACROSS = ("backend", "precision")
-"""Where each backend ran in one precision; otherwise each precision is compared by itself."""
+"""Facts to compare across if each backend ran in one precision; otherwise each precision is compared separately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class FasterBackend:
     run: RunRecord
     other: RunRecord
     ratio: float
-    """How many times as fast."""
+    """Ratio of the speeds."""
 
 
 def faster_backends(records: Sequence[RunRecord], earlier: Sequence[RunRecord]) -> Iterator[FasterBackend]:

@@ -1,4 +1,4 @@
-"""Runs of a baseline by which nothing can be judged."""
+"""Runs of a baseline that later runs cannot be compared with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_NAMED = 3
 
 
 def count_bad(records: Sequence[RunRecord]) -> Iterator[str]:
-    """Yield which runs failed or are INVALID, then the cells that have no other; nothing where all are good."""
+    """Yield a line about runs that failed or are INVALID, then cells without valid runs; nothing if all are good."""
     bad = {record.run_id: reason for record in records if (reason := why_not_counted(record))}
     if not bad:
         return

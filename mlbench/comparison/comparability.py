@@ -1,4 +1,4 @@
-"""Which facts two runs must share for a ratio between them to be meaningful."""
+"""The facts that two runs must share for a meaningful ratio."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mlbench.records.facts import CONDITIONS, IDENTITY, hand_set, settings_as_te
 from mlbench.records.run_record import RunRecord
 
 _SETTINGS = ("load", "execution", "backend", "workload")
-"""What the keys of settings begin with."""
+"""Prefixes of the keys of settings."""
 
 
 def _image(record: RunRecord) -> str:
@@ -50,12 +50,12 @@ class Difference:
 
 
 def key_of(record: RunRecord, across: Collection[str]) -> tuple[str, ...]:
-    """Return what this run shares with its repeats, but for the facts that are compared across."""
+    """Return the facts that a run shares with its repeats, without those compared across."""
     return tuple(fact(record) for name, fact in _identity(across).items() if name not in across)
 
 
 def _identity(across: Collection[str]) -> Mapping[str, Callable[[RunRecord], str]]:
-    """Return what makes runs repeats of each other, with those settings as facts of their own that may differ."""
+    """Return the facts that repeats share, with settings compared across as separate facts."""
 
     def others(record: RunRecord) -> str:
         return settings_as_text({key: value for key, value in hand_set(record).items() if key not in across})

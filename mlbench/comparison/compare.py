@@ -1,4 +1,4 @@
-"""Two sets of runs, cell by cell: which got faster, slower, or less accurate, and which are inconclusive."""
+"""Compares two sets of runs cell by cell: faster, slower, less accurate, or inconclusive."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mlbench.records.machine.other_work import count_beside
 from mlbench.records.run_record import RunRecord
 
 LEAST_SENSITIVE = 0.5
-"""A comparison in which a speed could be halved unnoticed judges no speed."""
+"""Smallest loss that a speed must be able to show to count as judged."""
 
 RESULTS = ("throughput", "latency")
 """Names of measures that are a run's result."""
@@ -47,9 +47,9 @@ class Judged:
     effect: Effect | None
     verdict: SpeedVerdict
     reason: str
-    """Why it is inconclusive, or only suspected; empty otherwise."""
+    """Reason why it is inconclusive or only suspected; empty otherwise."""
     spread: Spread | None = None
-    """What the effect was tested against; None where nothing was tested."""
+    """Noise of the test; None if there was no test."""
     detectable: float | None = None
     """The smallest loss, as a share, that would have been called slower, or suspected, in four of five such
     comparisons."""
@@ -81,7 +81,7 @@ class Confirmation:
     """The name of its runs."""
     measure: str
     runs: int
-    """How many each side made."""
+    """Number of runs of each side."""
     before: SpeedVerdict
     after: SpeedVerdict
 
@@ -106,7 +106,7 @@ class Cell:
     differences: tuple[Difference, ...]
     """Facts that differ and were compared across, then facts that may differ."""
     beside: tuple[str, ...] = ()
-    """Which side's runs were made under other load on the machine, and how much, or beside runs on other lanes."""
+    """Notes on sides whose runs were made under other load, or at the same time as runs on other lanes."""
     lost: bool = False
     """Whether the base has valid runs and the new side has none."""
     is_without_base: bool = False
@@ -133,12 +133,12 @@ class Cell:
 
     @property
     def suspected(self) -> tuple[str, ...]:
-        """What may be slower, and why that is uncertain."""
+        """Results that may be slower, with the reason for the doubt."""
         return tuple(f"{each.measure}: {each.reason}" for each in self.speeds if each.verdict is SpeedVerdict.SUSPECTED)
 
     @property
     def not_judged(self) -> tuple[str, ...]:
-        """What has no verdict, and why."""
+        """Results without a verdict, with the reason."""
         found = [f"{each.measure}: {each.reason}" for each in self.speeds if each.verdict is SpeedVerdict.CANNOT_TELL]
         found += [f"{score.name}: {score.reason}" for score in self.scores if score.reason]
         if self.is_without_base:
@@ -151,7 +151,7 @@ class Cell:
 
     @property
     def is_tested(self) -> bool:
-        """Whether any of it could have been judged worse."""
+        """Whether a loss could have been detected in it."""
         return (
             self.lost or any(each.is_tested for each in self.speeds) or any(not score.reason for score in self.scores)
         )
@@ -183,12 +183,12 @@ class Comparison:
 
     @property
     def not_judged(self) -> tuple[str, ...]:
-        """What has no verdict, and why."""
+        """Results without a verdict, with the reason."""
         return tuple(f"{cell.name}, {each}" for cell in self.cells for each in cell.not_judged)
 
     @property
     def suspected(self) -> tuple[str, ...]:
-        """What may be slower, and why that is uncertain."""
+        """Results that may be slower, with the reason for the doubt."""
         return tuple(f"{cell.name}, {each}" for cell in self.cells for each in cell.suspected)
 
     @property
@@ -380,14 +380,14 @@ def _why_suspected(companions: Companions, margin: float) -> str:
 
 
 def _reach(effect: Effect, margin: float) -> str:
-    """Return where the interval of an effect without a verdict lies: beyond the margin is not enough for a verdict."""
+    """Return a clause about the interval of an effect without a verdict, relative to the margin."""
     if effect.high < 1 - margin or effect.low > 1 + margin:
         return f"is all beyond the margin of {margin:.0%}, but it is of 95%, and a verdict takes {1 - ALPHA:.0%}"
     return f"extends beyond the margin of {margin:.0%}"
 
 
 def _why_unsure(tested: Tested, detectable: float | None, margin: float) -> str:
-    """Return why a number has no verdict, and what to do about it."""
+    """Return the reason why a number has no verdict, and the fix."""
     spread, steps = tested.spread, tested.effect.steps
     would = f"; a slowdown of {detectable:.0%} would be detected" if detectable is not None else ""
     match spread.source:

@@ -1,4 +1,4 @@
-"""What a throughput costs: samples or tokens per unit of money, by prices from the user."""
+"""The cost of a throughput: samples or tokens per unit of money, with prices from the user."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Yields:
     left_out: tuple[str, ...]
     """Runs without a usable throughput, with the reason."""
     source: str = ""
-    """Where the prices come from, as the price file says."""
+    """Source of the prices, from the price file."""
 
 
 def read_prices(file: Path) -> Prices:

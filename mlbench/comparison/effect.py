@@ -1,4 +1,4 @@
-"""How much faster one set of repeats is than another, and how sure that is.
+"""The speed-up between two sets of repeats, and its uncertainty.
 
 Student's t and the normal distribution come from `scipy.special`: loading `scipy.stats`, which has the same and is
 needed for the bootstrap, takes longer than the rest of a usual comparison.
@@ -31,9 +31,9 @@ class MachineSteps:
     """The speeds that a machine alternates between by itself: logarithms, relative to the base's speed."""
 
     slowest: float
-    """At most 0."""
+    """Logarithm of the slowest speed, at most 0."""
     fastest: float
-    """At least 0."""
+    """Logarithm of the fastest speed, at least 0."""
 
     @property
     def apart(self) -> float:
@@ -43,7 +43,7 @@ class MachineSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """How many times as fast the new runs are: 1.1 is ten percent more samples a second, or ten percent less time."""
+    """Speed-up of the new runs: 1.1 is 10 % more samples per second, or 10 % less time."""
 
     ratio: float
     """Ratio of the geometric means."""
@@ -57,7 +57,7 @@ class Effect:
     freedom: float | None = None
     """Degrees of freedom of that error."""
     steps: MachineSteps | None = None
-    """How far the machine varies by itself; only changes beyond it count. None: no such variation was seen."""
+    """The machine's own variation; only changes beyond it count. None: no variation was observed."""
 
 
 def effect_of(base: Sequence[float], new: Sequence[float], *, higher_is_better: bool) -> Effect:
@@ -147,7 +147,7 @@ def with_steps(effect: Effect, steps: MachineSteps) -> Effect:
 
 
 def beyond_steps(difference: float, steps: MachineSteps | None) -> float:
-    """Return how far a difference lies beyond the machine's own variation; 0 within it."""
+    """Return the part of a difference beyond the machine's own variation; 0 within it."""
     if steps is None:
         return difference
     return difference - min(max(difference, steps.slowest), steps.fastest)

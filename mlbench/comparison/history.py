@@ -1,4 +1,4 @@
-"""A metric over many runs: where its level changed, by how much, and what else changed there."""
+"""A metric over many runs: changes of its level, their size, and other changes at that time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LEAST_SPREAD = 0.001
 """No machine is more repeatable than this; it also avoids a division by zero for identical runs."""
 
 _GAUSSIAN = 1.4826 / math.sqrt(2)
-"""From the median distance between neighbours to their standard deviation."""
+"""Factor from the median distance between neighbours to their standard deviation."""
 
 _SAME_THROUGHOUT = ("hardware", "data", "model")
 """Conditions that start a separate history; the others may explain a step."""
@@ -66,7 +66,7 @@ class Step:
     verdict: SpeedVerdict
     """Faster or slower."""
     differences: tuple[Difference, ...]
-    """What else differs between the last run before it and the first after it."""
+    """Other differences between the last run before it and the first after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class History:
     set_aside: int = 0
     """Runs that failed or are INVALID; they are not points."""
     reason: str
-    """Why no steps were searched for; empty otherwise."""
+    """Reason why steps were not searched; empty otherwise."""
 
     @property
     def sessions(self) -> int:
@@ -141,7 +141,7 @@ def histories_of(
 def steps_in(
     values: Sequence[float], *, higher_is_better: bool, margin: float = MARGIN, sessions: Sequence[int] | None = None
 ) -> list[tuple[int, Effect]]:
-    """Return where the level of a series changes, and how much faster it is afterwards.
+    """Return the changes of a series' level, each with its speed-up.
 
     Steps are proposed by a penalised least-squares fit of levels to the logarithms (PELT). A step is kept if it exceeds
     the margin and is significant in Welch's test, corrected for the choice among all places (Bonferroni); the least
@@ -181,7 +181,7 @@ def steps_in(
 
 
 def spread_of(values: Sequence[float]) -> float:
-    """Return how much a series varies from one value to the next, as a share, regardless of steps."""
+    """Return the variation of a series from one value to the next, as a share, regardless of steps."""
     if len(values) < 2:
         return 0.0
     between = np.diff(np.log(np.asarray(values, dtype=float)))

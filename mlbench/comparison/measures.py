@@ -26,7 +26,7 @@ class Measure:
 
 
 def measures_of(record: RunRecord) -> Iterator[Measure]:
-    """Yield what a completed run is compared by, as numbers above zero.
+    """Yield the measures of a completed run, as numbers above zero.
 
     Its result; where the scenario says so, a percentile of the latency instead, or those of first token and time per
     token where the workload is judged by them: in Server the rate is what was asked for, not what the system can do.
@@ -78,7 +78,7 @@ def _ordinal(percent: float) -> str:
 
 
 def why_not_counted(record: RunRecord) -> str:
-    """Return why a run's speed cannot be compared; empty when it can."""
+    """Return the reason why a run's speed cannot be compared; empty if it can."""
     if record.failure:
         return f"failed ({record.failure.kind} during {record.failure.stage})"
     if record.verdict and not record.verdict.is_valid:
@@ -89,7 +89,7 @@ def why_not_counted(record: RunRecord) -> str:
 
 
 def why_loads_differ(records: Sequence[RunRecord]) -> str:
-    """Return why the latencies of runs at a rate cannot be compared; empty when they can, and in other scenarios."""
+    """Return the reason why latencies of runs at a rate cannot be compared; empty if they can."""
     rates = [rate for record in records if (rate := record.arrivals_per_s) is not None]
     if not rates or max(rates) <= (1 + _SAME_LOAD) * min(rates):
         return ""

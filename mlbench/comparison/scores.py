@@ -26,7 +26,7 @@ class Score:
     is_worse: bool = False
     """Worse than the base's by more than the margin."""
     reason: str = ""
-    """Why it could not be judged; empty otherwise."""
+    """Reason why it could not be judged; empty otherwise."""
 
     @property
     def change(self) -> float:

@@ -1,4 +1,4 @@
-"""Which runs were made in one session, and which interleaved: repeats of one session are not independent."""
+"""Groups runs by session, and finds interleaved ones: repeats of one session are not independent."""
 
 from __future__ import annotations
 

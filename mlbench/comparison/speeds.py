@@ -1,4 +1,4 @@
-"""The numbers of a cell on both sides: how far apart they are, and the noise to judge that by."""
+"""The numbers of a cell on both sides: their difference, and the noise."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mlbench.records.facts import conditions_of
 from mlbench.records.run_record import RunRecord
 
 MOST_SESSIONS = 60
-"""How many of the newest sessions of a history count: machines change over time."""
+"""Number of the newest sessions of a history that count: machines change over time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Speed:
     tested: Tested | None
     """The effect with its noise; None where there is nothing to compare."""
     reason: str
-    """Why it cannot be called the same, even if it looks so; empty otherwise."""
+    """Reason why it cannot be called the same, even if it looks so; empty otherwise."""
     odd: tuple[str, ...] = ()
     """Runs that are far from the others of their session, and left out of the effect."""
 

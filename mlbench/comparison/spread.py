@@ -1,8 +1,8 @@
-"""How much a number differs from session to session when nothing changed.
+"""The spread of a number between sessions without a change.
 
 Repeats of one session resemble each other more than those of another day: the processor is as warm, the neighbours are
-as busy, memory lies where it lies. Their spread says how well a session knows itself, not how well it stands for
-others. So the unit here is the session, and its value the mean of the logarithms of its runs.
+as busy, memory lies where it lies. Their spread does not show the spread between sessions. So the unit here is the
+session, and its value the mean of the logarithms of its runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 
 ENOUGH_SESSIONS = 10
-"""So many show how much sessions differ; below, an assumption takes their place."""
+"""Number of sessions that show the spread; with fewer, an assumption replaces them."""
 
 ASSUMED = 0.05
 """The spread from session to session where too few are known, as a share: shared machines differ by that much."""
@@ -46,7 +46,7 @@ Session = Sequence[float]
 
 
 class Source(StrEnum):
-    """How a spread was obtained."""
+    """Source of a spread."""
 
     SESSIONS = "sessions"
     """Measured: sessions of the same run on other days."""
@@ -58,7 +58,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How much the mean of a session differs from session to session."""
+    """The spread of session means."""
 
     source: Source
     between: float
@@ -67,17 +67,17 @@ class Spread:
     within: float
     """The standard deviation of the repeats of a session."""
     repeats: float
-    """How many runs the sessions had that it was measured on."""
+    """Number of runs in the measured sessions."""
     freedom: float
     """Degrees of freedom of ``between``."""
     count: int
-    """How many sessions, or pairs, are known."""
+    """Number of known sessions or pairs."""
     slowest: float = 0.0
     fastest: float = 0.0
     """Logarithms of the speeds that the machine goes back and forth between by itself; equal where none were seen.
     ``between`` is that of sessions at the same speed."""
     returns: int = 0
-    """How often it returned to an earlier speed."""
+    """Number of returns to an earlier speed."""
 
     def variance_of(self, repeats: float) -> float:
         """Return the variance of the mean of a session of so many runs.

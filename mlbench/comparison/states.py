@@ -34,7 +34,7 @@ class States:
     sessions: tuple[tuple[Session, ...], ...]
     """Sessions of each speed, slowest first."""
     returns: int = 0
-    """How often the machine came back to a speed that it had left."""
+    """Number of returns of the machine to an earlier speed."""
 
     @property
     def levels(self) -> list[float]:

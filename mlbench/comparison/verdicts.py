@@ -68,7 +68,7 @@ class Decision:
     tested: Tested
     """The effect, corrected for the machine's variation as other numbers show it."""
     companions: Companions | None = None
-    """Why it is only suspected."""
+    """Reason why it is only suspected."""
 
 
 def judge_together(numbers: Sequence[Number], margin: float) -> list[Decision]:

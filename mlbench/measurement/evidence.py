@@ -1,4 +1,4 @@
-"""What a run's process hands to the process that judges it: whatever LoadGen's logs do not say."""
+"""Facts that a run's process passes to the judge, in addition to LoadGen's logs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TimedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What was seen of a run's tests, and after them."""
+    """Observations of a run's tests, and after them."""
 
     faults: Mapping[str, Sequence[str]]
     """Invalid replies, by the mode of the test."""
@@ -61,7 +61,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overseen:
-    """What the parent of a run's process saw of it, by a clock of its own."""
+    """Observations of the parent of a run's process, by its own clock."""
 
     stages_ns: Mapping[str, int] = field(default_factory=dict)
     """How long each stage took."""
@@ -80,7 +80,7 @@ class Overseen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeRequest:
-    """What a run is judged by, besides its logs."""
+    """Evidence about a run, in addition to its logs."""
 
     spec: JobSpec
     measured: MeasuredRun

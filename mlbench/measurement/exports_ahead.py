@@ -35,7 +35,7 @@ _LATER_WITHIN_S = 60.0
 _SILENCE_S = 300.0
 """No graph of a mini model takes so long: a later run's model that hangs costs this one no more."""
 _IMPORTED = ("torch", "torch._dynamo", "onnxscript", "onnx")
-"""What every export loads; see `_import_for`."""
+"""Modules that every export loads; see `_import_for`."""
 
 _graphs: list[Graph] = []
 """Those that forks of this process export, by their place."""
@@ -51,7 +51,7 @@ class MissingGraphs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportAnswer:
-    """How far it came."""
+    """Progress of the export."""
 
     exported: int
     """Graphs that are in the cache now."""

@@ -42,18 +42,18 @@ _OF_NO_SWEEP = ("execution.sweep", "execution.batching", "execution.max_wait_us"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KeptBatch:
-    """What an earlier sweep chose, if there was one."""
+    """Choice of an earlier sweep, if there was one."""
 
     file: Path | None
-    """Where it is kept; None: this run has no sweep whose choice could be."""
+    """File of the choice; None: this run has no sweep to reuse."""
     batch: int | None = None
     """None: none is kept."""
     made: str = ""
-    """When that sweep was, in UTC."""
+    """Time of that sweep, in UTC."""
 
     @classmethod
     def find(cls, job: Job, model: Model, plugins: Plugins) -> Self:
-        """Return what is kept for a job under the conditions of now."""
+        """Return the kept choice for a job under the current conditions."""
         if job.plan.batch != "auto" or job.plan.batching == "inline" or not job.spec.machine:
             return cls(file=None)
         file = cache_folder() / _SHELF / f"{_key_of(job, model, plugins)}.json"

@@ -64,16 +64,16 @@ def measure(spec: JobSpec, channel: Channel) -> MeasuredRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What is known of a run when its engine closes."""
+    """Facts of a run when its engine closes."""
 
     traffic: Mapping[Mode, Traffic]
     load: LoadSettings
-    """What drove the performance test."""
+    """The load of the performance test."""
     statistics: EngineStatistics
     calls: Sequence[GraphCalls]
     runtime: RuntimeFacts
     reached: Mapping[str, NetworkRecord | ClusterRecord]
-    """What went to nodes."""
+    """Traffic with nodes."""
     peak_bytes: int | None
     length_across_passes: float | None
     """How strongly length decided what of several passes over the dataset started first; see `OrderedEngine`."""
@@ -83,7 +83,7 @@ class _Seen:
 
     @property
     def performance(self) -> Traffic:
-        """What the performance test sent and got."""
+        """Samples sent and answered in the performance test."""
         return self.traffic[Mode.PERFORMANCE]
 
 
@@ -175,7 +175,7 @@ class _Run:
         )
 
     def evidence(self, measured: _Seen) -> Evidence:
-        """Return what a verdict rests on besides the logs."""
+        """Return the evidence for a verdict, in addition to the logs."""
         return Evidence(
             faults={str(mode): each.faults for mode, each in measured.traffic.items()},
             issued=measured.performance.issued,

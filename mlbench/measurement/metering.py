@@ -31,7 +31,7 @@ class Metering:
         self._energies: list[Energy] = []
         self._idle_w: float | None = None
         self.reason = reason
-        """Why nothing is measured."""
+        """Reason why energy is not measured."""
 
     @classmethod
     def from_request(cls, power: str, plugins: Plugins) -> Self:

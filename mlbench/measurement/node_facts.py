@@ -1,4 +1,4 @@
-"""What a node of a cluster says of itself; called on the node."""
+"""Facts of a cluster's node; called on the node."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class CountAnswer:
     """The progress of counting."""
 
     reason: str
-    """Why not all was counted; empty if it was."""
+    """Reason why the count is incomplete; empty if it is complete."""
 
 
 def count_operations(calls: Sequence[GraphCalls], job: Job, model: Model, channel: Channel) -> str:

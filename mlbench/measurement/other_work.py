@@ -13,7 +13,7 @@ from mlbench.execution.processes.usage import process_tree, processor_time_s
 from mlbench.records.machine.other_work import OtherWorkRecord
 
 ELSEWHERE = "the samples were answered by processes that are not the run's"
-"""Why it is not counted where nodes or a server answer: on this machine they would count as others."""
+"""Reason why it is not counted where nodes or a server answer: on this machine they would count as others."""
 _NOT_COUNTED = "the kernel has no /proc/stat, or the test was shorter than a tick of its clock"
 
 
@@ -37,7 +37,7 @@ class OtherWork:
         self._begin: _Counts | None = None
         self._end: _Counts | None = None
         self.reason = ""
-        """Why there is no record."""
+        """Reason for a missing record."""
 
     def __enter__(self) -> Self:
         self._begin, self._end = _count(self._stat), None

@@ -34,7 +34,7 @@ _LONGEST_S = 2.0
 _FEWEST_QUERIES = 64
 _MOST_SAMPLES = 10_000
 _SERVER_LOAD = 0.25
-"""Server rate as a share of the one-at-a-time rate: arrivals rarely overlap, and nothing queues."""
+"""Server rate as a share of the one-at-a-time rate: low enough that arrivals rarely overlap."""
 _KEPT_UP = 0.9
 _TRIES = 5
 """Tests at most: in the first, shapes may occur that were not seen before, and computed."""
@@ -48,7 +48,7 @@ class Overhead:
 
     ns_per_sample: int | None = None
     reason: str = ""
-    """Why it was not measured; empty where it was."""
+    """Reason why it was not measured; empty if it was."""
 
 
 class _NotMeasurableError(Exception):

@@ -1,4 +1,4 @@
-"""A record as its run folder gives it again: fields as `RunRecord` has them, and not set if the folder has no value."""
+"""A record read back from its run folder: the fields of `RunRecord`, unset where the folder has no value."""
 
 from __future__ import annotations
 

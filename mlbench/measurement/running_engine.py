@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 PART_OF_RUN = f"{__name__}:part_of_run"
 """Makes an engine's parts in another process."""
 DESCRIBE_NODE = "mlbench.measurement.node_facts:describe_node"
-"""Says what a node of a cluster is."""
+"""Describes a node of a cluster."""
 _TYPICAL_SAMPLES = 64
 
 _LONGER_S = 2.0  # fractions of a second can show a third of an engine's speed
@@ -64,7 +64,7 @@ class RunningEngine:
     peak_memory_bytes: Callable[[], int]
     """Peak memory of all its processes, including this one; of nodes only this one."""
     network: Network | None = None
-    """How its nodes are reached; None: it has none."""
+    """The network of its nodes; None: it has none."""
     reached: Callable[[], Mapping[str, NetworkRecord | ClusterRecord]] = dict
     """What went to the nodes before the last look at the engine's statistics, by the name of its part of the record."""
 

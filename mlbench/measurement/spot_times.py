@@ -1,4 +1,4 @@
-"""How long new content takes, compared with the same content again and with the measurement."""
+"""Times of new content, compared with the same content again and with the measurement."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _UNTOLD = 256
 """Default number of samples that keep an engine busy; one that needs more is at most a few times slower."""
 
 _MOST_BYTES = 512 << 20
-"""What the varied samples of a burst may take."""
+"""Time limit of a burst's varied samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +50,17 @@ class Measured:
     query: int | None
     """Samples of a query, where one is sent after the answer to the last; None: they come as they like."""
     budget_s: float
-    """What a burst may take, by the measured speed."""
+    """Time limit of a burst, by the measured speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """What timing gave."""
+    """The result of timing."""
 
     repeated: float | None = None
     claimed: float | None = None
     reason: str = ""
-    """Why there is no figure."""
+    """Reason for a missing figure."""
     answers: Sequence[TimedAnswer] = ()
     """Some of those to new content, of each round."""
     failed: Sequence[int] = ()

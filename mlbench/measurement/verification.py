@@ -19,12 +19,12 @@ from mlbench.records.run_record import AccuracyRecord, RunRecord, keeps_digests
 from mlbench.system.documents import inside, is_file, refuse_odd_values
 
 _ONLY_THE_RECORD = "it is nowhere else in the run folder"
-_METER = "what a meter read is not in LoadGen's logs; what follows from it is checked"
+_METER = "a meter's readings are not in LoadGen's logs; values that follow from them are checked"
 _ENGINE = "the engine reported it during the run; it is not in LoadGen's logs"
-_CEILINGS = "the machine's ceilings were measured apart from the run; what follows from them is checked"
+_CEILINGS = "the machine's ceilings were measured separately; values that follow from them are checked"
 _NOT_LOGGED = "LoadGen does not log it in this scenario"
 _SEEN = "it was observed in the engine, not in LoadGen's logs; that the verdict follows from it is checked"
-_FAULTS = "LoadGen does not log which replies were invalid; what follows from their number is checked"
+_FAULTS = "LoadGen does not log invalid replies; values that follow from their number are checked"
 
 NOT_CHECKED: Mapping[str, str] = {
     "format": "how the record is written, which every reader checks",
@@ -78,8 +78,8 @@ One that is rebuilt all the same, such as a setting of LoadGen's in the scenario
 
 PARTLY_CHECKED: Mapping[str, str] = {
     "created": "to the second, by the run's id, and not later than LoadGen's clock",
-    "duration_ns": "at least until LoadGen ended its last test; what came after it is not logged",
-    "load.target_qps": "six digits, which is what LoadGen prints",
+    "duration_ns": "only until the end of LoadGen's last test; later times are not logged",
+    "load.target_qps": "six digits, as LoadGen prints them",
 }
 """Fields that the folder holds less exactly than the record."""
 

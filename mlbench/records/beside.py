@@ -1,4 +1,4 @@
-"""What ran beside a run that was measured on one lane of several."""
+"""Runs at the same time as a run on one of several lanes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BesideRecord(Stored):
     lane: Count
     """Its number, from 1."""
     lanes: Count
-    """How many the command had."""
+    """Number of lanes of the command."""
     processors: list[Count]
     """The lane's processors by Linux's numbers; no other lane has one of them, or of their physical cores."""
     device: str = ""
@@ -33,13 +33,13 @@ class BesideRecord(Stored):
     runs: list[NeighbourRecord]
     """Runs on other lanes while its performance test went on, or at any time where there was none."""
     shared: list[str]
-    """What its lane shares with theirs: ``last-level cache``, ``memory of NUMA node 0``."""
+    """Resources that its lane shares with theirs: ``last-level cache``, ``memory of NUMA node 0``."""
     strayed: list[Count] = Field(default_factory=list)
     """Processors of no part of the lane that a process of the run could use all the same."""
 
     @property
     def note(self) -> str:
-        """Return what ran beside it, in a few words; empty for nothing."""
+        """Return a short note on runs at the same time; empty without any."""
         count = len(self.runs)
         return f"{count} other run{'s' if count > 1 else ''} of its command" if count else ""
 
@@ -54,7 +54,7 @@ def describe_lane(beside: BesideRecord | None) -> str:
 
 
 def count_neighboured(besides: Sequence[BesideRecord | None]) -> str:
-    """Return how many of some runs were measured beside others of their command, in words; empty for none."""
+    """Return how many runs were measured at the same time as others of their command, in words; empty for none."""
     counts = [len(each.runs) for each in besides if each and each.runs]
     if not counts:
         return ""

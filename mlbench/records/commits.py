@@ -1,4 +1,4 @@
-"""Which commits mlbench and its plugins were installed from, if recorded, and the plugins' versions."""
+"""Commits of mlbench and its plugins, if recorded at installation, and the plugins' versions."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Basis(IntEnum):
-    """What an estimate of a duration rests on; the largest of several is that of their sum."""
+    """Basis of an estimate of a duration; the largest of several is that of their sum."""
 
     SAME = 1
     """Earlier runs of the same workload, backend, scenario, profile, tier, weights and precision."""
@@ -22,13 +22,13 @@ class Basis(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedTime:
-    """How long something takes."""
+    """An expected duration."""
 
     seconds: float
     basis: Basis
 
     def spread(self, lanes: int) -> Self:
-        """Return how long it takes where so many parts of it go on at a time."""
+        """Return the duration with a number of parts in parallel."""
         return replace(self, seconds=self.seconds / lanes)
 
 

@@ -66,7 +66,7 @@ def _clocks(record: RunRecord) -> str:
 
 
 def _nodes(record: RunRecord) -> str:
-    """Return what answered the samples: other machines over a network, or the one that is the hardware."""
+    """Return the machines that answered the samples: those of a network, or this one."""
     if not record.network and not record.cluster:
         return "none"
     machines = Counter(each.node.environment.machine for each in record.nodes)

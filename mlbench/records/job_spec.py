@@ -58,7 +58,7 @@ class JobSpec:
     is_probe: bool = False
     """Whether the overhead test, which takes a second, is left out."""
     uncounted: str = ""
-    """Why the work of graph calls is not counted, which takes a process and some seconds; empty: count it."""
+    """Reason why the work of graph calls is not counted, which takes a process and some seconds; empty: count it."""
     machine: str = ""
     """A key of the machine, and of what a run may use of it; empty: unknown, and nothing is kept that depends on it."""
     accuracy_of: str = ""

@@ -9,7 +9,7 @@ from mlbench.records.stored import Count, Stored
 
 
 class NodeRecord(Stored):
-    """What a node serves, and what it is."""
+    """The job and machine of a node."""
 
     name: str = Field(pattern=r"^[\w.:+-]+$", max_length=80)
     """Unique among the nodes of a run."""
@@ -19,7 +19,7 @@ class NodeRecord(Stored):
     profile: str
     weights: str
     precisions: list[str]
-    """What its backend offers, best first."""
+    """Precisions of its backend, best first."""
     versions: dict[str, str]
     """Versions of the libraries that its backend says affect speed or results."""
     settings: dict[str, JsonValue]
@@ -35,30 +35,30 @@ class ReachedNodeRecord(Stored):
     """The shortest of a few, on the idle connection."""
     node: NodeRecord
     ended: str
-    """How it was lost; empty: it answered to the end."""
+    """Reason of its loss; empty: it answered to the end."""
     samples: Count
-    """What it answered in the performance test."""
+    """Number of samples that it answered in the performance test."""
     elapsed_ns: Count
-    """How long that was, from before the test until after it."""
+    """Duration of the observation, from before the test until after it."""
     occupied_ns: Count
     """While it had one sample or more."""
     in_flight_ns: Count
-    """From sending to the answer, summed over samples."""
+    """Time from sending to the answer, summed over samples."""
     device: str | None = None
-    """What its engine ran on, as its backend names it; null: it does not say, or the node was lost."""
+    """Device of its engine, as its backend names it; null: it does not report it, or the node was lost."""
 
 
 class ClusterRecord(Stored):
     """The nodes of a Ray cluster that answered a run's samples, each with the data itself."""
 
     address: str
-    """How the cluster was asked for: ``HOST:PORT``, ``auto`` or ``local``."""
+    """The requested cluster: ``HOST:PORT``, ``auto`` or ``local``."""
     ray_version: str
     nodes: list[ReachedNodeRecord]
 
 
 class NetworkRecord(Stored):
-    """How a run reached the nodes that answered its samples."""
+    """The network of a run to the nodes that answered its samples."""
 
     connections: Count
     """To each node, for samples."""

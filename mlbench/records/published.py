@@ -77,7 +77,7 @@ class Rank:
     """The rank, from 1: one more than the number of better results."""
     of: int
     accelerators: int
-    """How many the run used; 0 in a system without."""
+    """Number that the run used; 0 in a system without."""
     per_accelerator: float
     unit: str
     better: tuple[Published, ...]
@@ -234,7 +234,7 @@ def _is_itself(published: Published, record: RunRecord, value: float) -> bool:
 
 
 def why_not_placed(record: RunRecord) -> str:
-    """Return why a run cannot be ranked among official ones; empty when it can."""
+    """Return the reason why a run cannot be ranked among official ones; empty if it can."""
     verdict = record.verdict
     reasons = {
         "it has no result": record.result is None or record.result.value is None or verdict is None,

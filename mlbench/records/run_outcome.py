@@ -16,10 +16,10 @@ from mlbench.records.work_record import EnergyRecord, WorkRecord
 from mlbench.system.documents import first_problem
 
 NO_ACCURACY_TEST = "no accuracy test was asked for"
-"""Why the rule ``accuracy`` was not applied; other reasons are found out in the run."""
+"""Reason why the rule ``accuracy`` was not applied; other reasons come from the run."""
 
 NO_METERING = "not asked for"
-"""Why ``energy`` was not measured; other reasons are found out in the run."""
+"""Reason why ``energy`` was not measured; other reasons come from the run."""
 
 
 class JudgedPart(Stored):
@@ -32,7 +32,7 @@ class JudgedPart(Stored):
 
 
 class Observed(Stored):
-    """What a run's process saw, and has no log of; the fields are those of `RunRecord`, under the same names."""
+    """Observations of a run's process that are not in logs; fields have the names of `RunRecord`."""
 
     lateness: LatenessRecord | None = None
     overhead_ns_per_sample: int | None

@@ -34,7 +34,7 @@ EXPORT = "export"
 
 
 class ResultRecord(Stored):
-    """What LoadGen measured."""
+    """LoadGen's results."""
 
     value: float | None
     """The scenario's result; null where LoadGen gives none (too few queries for an estimate)."""
@@ -82,7 +82,7 @@ class OutputDifferenceRecord(Stored):
     unit: str
     """Unit of the difference: ``in logits``, ``of the tokens``."""
     samples: int
-    """How many were compared."""
+    """Number of samples compared."""
     is_met: bool
     """False: further than the bound."""
     bounds: dict[str, float]
@@ -119,7 +119,7 @@ class RuleRecord(Stored):
     unit: str
     passed: bool
     fix: str
-    """What to do about it; empty when passed."""
+    """The fix; empty if passed."""
     source: str
     kind: Literal["performance", "accuracy"]
     required: bool
@@ -140,7 +140,7 @@ class VerdictRecord(Stored):
 
 
 class FailureRecord(Stored):
-    """How the run failed."""
+    """The failure of a run."""
 
     kind: Literal["crash", "exit", "exception", "hang", "out of memory", "unsupported"]
     """``crash``: by a signal; ``exit``: the process left early; ``unsupported``: the backend cannot compile a graph."""
@@ -171,7 +171,7 @@ class LatenessRecord(Stored):
     answered: Count
     """Answers until the test ended, or until too many were late."""
     late: Count
-    """How many of these were beyond a limit: of the latency, or of the time to the first token or per token."""
+    """Number of these beyond a limit: of the latency, TTFT or TPOT."""
     most: Count
     """With more the run cannot be what it was made for, and is ended."""
     is_ended: bool
@@ -208,9 +208,9 @@ class EntryRecord(Stored):
     variant: str
     """The accuracy whose targets were required: ``99``, ``99.9``, ``range``."""
     category: Literal["", "datacenter", "edge"]
-    """Whose scenarios and accuracies held; empty: those of both."""
+    """Category that selected scenarios and accuracies; empty: both."""
     division: Literal["closed", "open", "network"]
-    """In ``open`` no target is required; in ``network`` the samples travelled to the system."""
+    """In ``open`` no target is required; in ``network`` the samples were sent to the system."""
 
     @property
     def options(self) -> list[str]:
@@ -234,16 +234,16 @@ class ReplayRecord(Stored):
     of: str
     """Id of the run that it repeats."""
     chosen: dict[str, int | float]
-    """What that run chose by measuring, and this one took over, by the key of the setting that left it open."""
+    """Values that the run chose by measuring and this one reused, by the key of the setting that left them open."""
 
 
 class NumberFormatRecord(Stored):
-    """What a precision is made of, by the backend's word."""
+    """Number formats of a precision, as the backend reports them."""
 
     stores: str
-    """What weights of matrix products are kept in: ``int4``."""
+    """Format of the stored weights of matrix products: ``int4``."""
     computes: str
-    """What matrix products are computed in: ``fp16``."""
+    """Format in which matrix products are computed: ``fp16``."""
 
 
 def _utc(moment: datetime) -> datetime:
@@ -269,9 +269,9 @@ class RunRecord(Stored):
     format: Literal[1, 2, 3, 4] = 4
     run_id: FolderName
     created: Annotated[AwareDatetime, AfterValidator(_utc)]
-    """When the run began, in UTC."""
+    """Begin of the run, in UTC."""
     duration_ns: Count | None
-    """From request to record, everything included; null in an imported run."""
+    """Total time from request to record; null in an imported run."""
     stages_ns: dict[str, Count] = Field(default_factory=dict)
     """Time spent in each stage of the run, such as ``compile`` or ``performance``; ``start``: until the first stage.
     Empty in an imported run and in records of older versions."""
@@ -282,13 +282,13 @@ class RunRecord(Stored):
     backend: str
     scenario: str
     scenario_facts: ScenarioRecord = Field(default_factory=facts_of_older)
-    """What readers need to know about the scenario, whose plugin may not be installed there."""
+    """Facts about the scenario for readers, since its plugin may not be installed there."""
     profile: Literal["mini", "full"]
     tier: Literal["smoke", "dev", "valid"]
     weights: Literal["trained", "random"]
     precision: str
     number_format: NumberFormatRecord | None = None
-    """What the backend says that it stores and computes in at this precision; null: it does not say."""
+    """Number formats of this precision, as the backend reports them; null: it does not."""
     tag: str = ""
     """Name of the set of runs that this one belongs to, given by the user or a suite file."""
     repeat: Count = 1
@@ -332,8 +332,9 @@ class RunRecord(Stored):
     work: WorkRecord | None = None
     roofline: RooflineRecord | None = None
     not_measured: dict[str, str] = Field(default_factory=dict)
-    """Why ``other_work``, ``energy``, ``work``, ``roofline``, ``overhead`` or ``peak_memory`` is null; why ``engine``
-    or ``runtime`` is missing or incomplete: a plugin did not report it, or reported values that cannot be stored."""
+    """Reasons why ``other_work``, ``energy``, ``work``, ``roofline``, ``overhead`` or ``peak_memory`` is null; why
+    ``engine`` or ``runtime`` is missing or incomplete: a plugin did not report it, or reported values that cannot be
+    stored."""
     peak_memory_bytes: Count | None = None
     """Peak CPU memory of the run's process; null where the run failed. Of a device's own memory: ``runtime``."""
 
@@ -343,7 +344,7 @@ class RunRecord(Stored):
     """``dataset``: size of the dataset; ``issued``: samples sent by the performance run."""
     settings: dict[str, SettingRecord] = Field(default_factory=dict)
     load: dict[str, JsonValue] = Field(default_factory=dict)
-    """How LoadGen was asked to drive the run, with every default filled in."""
+    """LoadGen's settings in the run, with every default filled in."""
     limits: dict[str, JsonValue] = Field(default_factory=dict)
     """The numbers of the rules in force."""
     engine: Statistics = Field(default_factory=EngineStatistics)

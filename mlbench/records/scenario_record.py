@@ -1,4 +1,4 @@
-"""What a record keeps of its scenario, so that readers work without the scenario's plugin."""
+"""Facts of a scenario in a record, so that readers work without the scenario's plugin."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ UNKNOWN = "unknown"
 
 
 class ScenarioRecord(Stored):
-    """What reports and comparisons need to know about a scenario."""
+    """Facts about a scenario for reports and comparisons."""
 
     loadgen: str
-    """Which of LoadGen's four generated the traffic: ``Server``; ``unknown`` in an older record of another scenario."""
+    """LoadGen's scenario that generated the traffic: ``Server``; ``unknown`` in an older record of another scenario."""
     arrivals: Arrivals | None
-    """When queries were sent: ``one by one``, ``at a rate`` or ``all at once``; null where ``loadgen`` is unknown."""
+    """Arrival pattern of queries: ``one by one``, ``at a rate`` or ``all at once``; null where ``loadgen`` is
+    unknown."""
     percentile: float | None
     """Percentile of the latency that the scenario reports, as a fraction; null where latencies are meaningless."""
     has_estimate: bool
     """Whether the result is LoadGen's early-stopping estimate of that percentile."""
     compared_by: ComparedBy
-    """What runs are compared by: their ``result``, or their ``latency`` at the percentile."""
+    """Value by which runs are compared: ``result``, or ``latency`` at the percentile."""
 
     is_beyond_rules: bool = False
     """Whether the scenario is none of v4.1's, and runs where the rules define nothing of the kind."""
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self:
-        """Return what the record of a run keeps of its scenario."""
+        """Return the facts of a scenario for a run's record."""
         return cls(
             loadgen=scenario.loadgen,
             arrivals=scenario.pattern.arrivals,
@@ -69,7 +70,7 @@ _PERCENTILES = {"SingleStream": 0.90, "MultiStream": 0.99, "Server": 0.99, "Offl
 
 
 def _official(loadgen: str, percentile: float | None) -> ScenarioRecord:
-    """Return what one of the official scenarios meant before format 3."""
+    """Return the facts of an official scenario before format 3."""
     arrivals = LOAD_PATTERNS[loadgen].arrivals
     return ScenarioRecord(
         loadgen=loadgen,

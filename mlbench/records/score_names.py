@@ -1,4 +1,4 @@
-"""What records before format 3 call the scores of the nine workloads, and what the submission checker calls them."""
+"""Names of the nine workloads' scores in records before format 3, and the submission checker's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run took in a record: its energy, its work, and the share of what the machine can do."""
+"""A run's energy, work, and share of the machine's ceilings, in a record."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from mlbench.records.stored import Stored
 
 
 class EnergyRecord(Stored):
-    """What power meters measured over the performance run, idling included."""
+    """Readings of power meters over the performance run, idling included."""
 
     joules: float
     seconds: float
     source: str
     """Source of the number: ``RAPL``."""
     covers: str
-    """What it includes: ``package-0, package-0 dram``."""
+    """Measured parts: ``package-0, package-0 dram``."""
     leaves_out: str = ""
     """Parts of the machine that are not included."""
     parts: dict[str, float] = Field(default_factory=dict)
     """Joules of each separately measured part."""
     readings: int = 2
-    """How often the counters were read, including at begin and end."""
+    """Number of readings, including at begin and end."""
     idle_w: float | None = None
     """Power of the same parts just before, with the engine ready and idle."""
     idle_seconds: float | None = None
-    """How long that was measured."""
+    """Duration of that measurement."""
     joules_per_sample: float | None = None
     joules_per_token: float | None = None
     """Null where the workload is not judged by tokens."""
@@ -73,4 +73,4 @@ class RooflineRecord(Stored):
     share: float
     """Share of that ceiling; above 1 where a cache served accesses that count as memory."""
     measured: AwareDatetime
-    """When the ceilings were measured."""
+    """Time of the ceilings' measurement."""

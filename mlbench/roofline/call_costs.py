@@ -35,7 +35,7 @@ class CallCost:
 
 
 class NotCountedError(Exception):
-    """Why a graph's operations cannot be counted."""
+    """A graph's operations cannot be counted; has the reason."""
 
 
 class _UnknownError(Exception):

@@ -86,7 +86,7 @@ def ceilings_file(environment: Environment) -> Path:
 
 
 def load_ceilings(environment: Environment) -> Ceilings | None:
-    """Return what was measured on this machine; None where nothing was, or the file is damaged."""
+    """Return this machine's measured ceilings; None without any, or if the file is damaged."""
     try:
         return Ceilings.model_validate(read_json(ceilings_file(environment), what="ceilings"))
     except (DataError, ValidationError):

@@ -1,4 +1,4 @@
-"""How many operations one call of a torch operator takes: two for each multiplication with its addition.
+"""Numbers of operations of torch operators: two for each multiplication with its addition.
 
 mlbench has its own formulas, by operator name: which operators torch has formulas for, and the names of its attention
 kernels, change between releases.

@@ -1,4 +1,4 @@
-"""How LoadGen runs a compliance test: the official ``audit.config``, and the limits of a run under it."""
+"""LoadGen's settings for a compliance test: the official ``audit.config``, and the limits of a run under it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AuditConfig:
         return self.values.get(_LOGGED, 0)
 
     def limits(self, limits: RunLimits) -> RunLimits:
-        """Return the limits that hold in the test instead of a run's: other seeds, or counts of its own."""
+        """Return the limits that hold in the test instead of a run's: other seeds or counts."""
         if self.test == OF_SEEDS:
             return replace(limits, seeds=SEEDS.test05)
         if self.test != OF_TOKENS:

@@ -1,7 +1,7 @@
 """The compliance tests TEST01, TEST04 and TEST05: what they demand of a second run, from ``compliance.toml``.
 
 A test runs the benchmark again under other settings. Its result must be close to that of the run it belongs to, the
-reference. TEST06, which is about tokens, is in `mlbench.rules.token_compliance`.
+reference. TEST06, which checks tokens, is in `mlbench.rules.token_compliance`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REPEATING = "TEST04"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditComparison:
-    """The result of a test beside that of its reference run."""
+    """The result of a test compared with that of its reference run."""
 
     reference: float
     """In the scenario's unit: samples/s, or ns."""
@@ -32,12 +32,12 @@ class AuditComparison:
     official_margin: float
     """The margin of the official script."""
     official_passed: bool
-    """What the official script says of the same two results."""
+    """The official script's verdict on the same two results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Margin:
-    """What a test allows."""
+    """The margins of a test."""
 
     share: float
     both_sides: bool = False

@@ -1,4 +1,4 @@
-"""What an entry of a submission demands of the run that makes it: accuracy variant, category, division.
+"""Requirements of a submission's entry for its run: accuracy variant, category, division.
 
 Sources: MLPerf Inference v4.1 rules, "Divisions" and "Categories"; submission checker v4.1, ``get_required`` and
 ``check_accuracy_dir``.
@@ -16,7 +16,7 @@ from mlbench.rules.official import Category, WorkloadRules
 
 
 class Division(StrEnum):
-    """How free a submission is: the given models to a given accuracy, any models, or over a network."""
+    """Division of a submission: the given models at a given accuracy, any models, or over a network."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -25,12 +25,12 @@ class Division(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryDemand:
-    """What a run is asked to reach. By default the least strict accuracy of the closed division, in any category."""
+    """The entry that a run is made for; by default the least strict accuracy of the closed division."""
 
     variant: str = ""
     """The accuracy: ``99.9``; empty: the least strict that the category takes."""
     category: Category | None = None
-    """Whose scenarios and accuracies hold; None: those of all categories."""
+    """Selects scenarios and accuracies; None: those of all categories."""
     division: Division = Division.CLOSED
     """In the open division scores and the order across passes are only reported."""
 
@@ -77,7 +77,7 @@ class EntryDemand:
 
 
 ANY_ENTRY = EntryDemand()
-"""What a run is asked to reach that is made for no entry in particular."""
+"""The default, for a run that is made for no particular entry."""
 
 
 def demanded_targets(targets: Sequence[Target], variant: str, division: Division) -> tuple[Target, ...]:

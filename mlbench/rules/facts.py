@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotCheck:
-    """How an engine handled unseen content right after the measurement."""
+    """An engine's handling of unseen content right after the measurement."""
 
     repeated: float | None
     """Time for new content divided by the time for the same content again, the minimum of all rounds; None: unknown."""
     claimed: float | None
     """Measured speed divided by the speed on new content, the minimum of all rounds; None: unknown."""
     untimed_reason: str = ""
-    """Why times are unknown."""
+    """Reason why times are unknown."""
     asked: int
     """How many answers could be checked, for the kind of content with the most wrong answers."""
     wrong: Sequence[int] = ()
     """Dataset indices of samples with wrong answers, one entry per answer."""
     kind: str = ""
-    """What was done to these samples: ``under other indices``."""
+    """The change of these samples: ``under other indices``."""
     first_token_steps: float | None = None
     """Time to the first token of a single query, in decode steps; the maximum of all rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedAnswers:
-    """Answers to new content that was timed, beside the fp32 model's."""
+    """Answers to new content that was timed, with the fp32 model's."""
 
     checked: int = 0
     """Those whose right answer differs from that of the known sample which the content was made of."""
@@ -47,7 +47,7 @@ class TimedAnswers:
     known_right: int = 0
     """How many answers to these known samples are as near to the model's."""
     reason: str = ""
-    """Why none were checked."""
+    """Reason why none were checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +88,9 @@ class RunFacts:
     reply_difference: float | None = None
     """Mean difference of those replies from the accuracy run's, 0 to 1; None: not measured."""
     reply_difference_limit: float = 0.0
-    """What the metric allows at the run's precision; see `mlbench.contracts.metric.DifferenceLimits`."""
+    """The metric's limits at the run's precision; see `mlbench.contracts.metric.DifferenceLimits`."""
     unchecked_reason: str = ""
-    """Why none could be checked."""
+    """Reason why none could be checked."""
     length_across_passes: float | None = None
     """How strongly prompt length decides whether a sample starts before one of an earlier pass over the dataset: 0 not
     at all, 1 entirely. None: no query went over the dataset twice, or the model is not a language model."""
@@ -100,7 +100,7 @@ class RunFacts:
     spot_check: SpotCheck | None = None
     """How the engine handled unseen content; None: it was not asked."""
     unspotted_reason: str = ""
-    """Why it was not asked."""
+    """Reason why it was not asked."""
     timed_answers: TimedAnswers | None = None
     """Answers to new content that was timed; None: there were none to score."""
     log_faults: Sequence[str] | None = None
@@ -110,15 +110,15 @@ class RunFacts:
     scores: Mapping[str, float] | None = None
     """Scores of the accuracy run; None: it has none."""
     targets: Sequence[Target] = ()
-    """What they must reach; in the open division none is required."""
+    """Their limits; in the open division none is required."""
     is_open: bool = False
     """Whether the run is made for the open division."""
     unscored_reason: str = ""
-    """Why there are no scores."""
+    """Reason for missing scores."""
     equal_issue_configured: bool | None = None
     """Whether LoadGen was configured to send every sample equally often; None: only its log says so."""
     equal_issue_unknown: str = ""
-    """Why neither may say so; empty: if neither says so, it was not done."""
+    """Reason why neither may say so; empty: if neither says so, it was not done."""
     deviations: Sequence[str] = ()
     """Where the files of the full profile are not the official ones: ``planes 8, not 64``."""
     output_difference: OutputDifference | None = None
@@ -146,7 +146,7 @@ class RuleResult:
     unit: str
     passed: bool
     fix: str
-    """What to do about it, with numbers; emptied when passed."""
+    """The fix, with numbers; empty if passed."""
     source: str
     kind: RuleKind = RuleKind.PERFORMANCE
     required: bool = True

@@ -1,4 +1,4 @@
-"""Whose rules a workload has: those of one of the nine, or its own."""
+"""The rules of a workload: those of one of the nine, or its own."""
 
 from __future__ import annotations
 

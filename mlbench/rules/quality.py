@@ -169,7 +169,7 @@ def output_difference(facts: RunFacts) -> RuleResult | None:
 
 
 def _nearer(difference: OutputDifference) -> str:
-    """Return what to do about a difference, naming the precisions that would explain it."""
+    """Return the fix for a difference, with the precisions that would explain it."""
     others = [name for name, bound in difference.bounds.items() if bound >= difference.value]
     found = f"Outputs are {difference.value:.3g} {difference.unit} from the fp32 model's"
     if not others:

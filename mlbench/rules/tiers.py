@@ -203,7 +203,7 @@ def _offline_min_samples(rules: WorkloadRules, row: _TierRow, dataset: Dataset) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TierRow:
-    """What ``tiers.toml`` says of a tier."""
+    """A tier in ``tiers.toml``."""
 
     reason: str
     min_duration_ms: int = OFFICIAL_MIN_DURATION_MS

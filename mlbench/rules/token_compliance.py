@@ -95,7 +95,7 @@ def faults_of(reply: LoggedReply, form: TokenForm) -> Mapping[Fault, str]:
 
 
 def is_cut(reply: LoggedReply, form: TokenForm) -> bool:
-    """Return whether an answer neither ends with an end token nor is about as long as allowed."""
+    """Return whether an answer ends too early: without an end token and well below the allowed length."""
     tokens = form.tokens(reply)
     if form.most is not None and len(tokens) >= NEARLY_ALL * form.most:
         return False

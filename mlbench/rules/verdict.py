@@ -109,7 +109,7 @@ def judge(facts: RunFacts) -> Verdict:
 
 
 def _not_checked(facts: RunFacts) -> dict[str, str]:
-    """Return which tests with unseen content were not made, and why."""
+    """Return the tests with unseen content that were not made, with the reason."""
     found = facts.spot_check
     unscored = {} if facts.timed_answers is None else _unscored(facts.timed_answers)
     if found is None:
@@ -154,4 +154,4 @@ def _with_source(result: RuleResult, facts: RunFacts) -> RuleResult:
 _OWN_LIMITS = {"min_duration", "min_queries", "offline_samples", "latency_limit", "ttft", "tpot", "equal_issue"} | {
     "performance_sample_count"
 }
-"""What a workload's own rules may say."""
+"""Possible rules of a workload's own."""

@@ -38,7 +38,7 @@ class CurvePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveOutcome:
-    """What was measured."""
+    """The result of a curve."""
 
     records: tuple[RunRecord, ...]
     """Those with all samples at once first, then by ascending rate."""
@@ -50,7 +50,7 @@ class CurveOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveLeft:
-    """How much of a curve is left."""
+    """The rest of a curve."""
 
     rates_per_s: tuple[float, ...]
     """Empty while they are not known: they follow from the first run."""

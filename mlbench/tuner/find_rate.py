@@ -27,11 +27,11 @@ _BEGIN_ALONE = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneOutcome:
-    """How a search ended."""
+    """The result of a search."""
 
     found: Found | None
     reason: str
-    """Why there is no rate, or why the search for a higher one was left off; empty otherwise."""
+    """Reason for a missing rate, or for the end of the search for a higher one; empty otherwise."""
     search: RateSearch | None
     made: int
     """Runs that were made now; the others were stored."""
@@ -67,7 +67,7 @@ def find_rate(  # noqa: PLR0913 - a search has these parts
 
 
 class _Tune:
-    """A search while it is carried out."""
+    """A search in progress."""
 
     def __init__(
         self,

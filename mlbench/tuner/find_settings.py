@@ -24,12 +24,12 @@ class TriedSettings:
     """None: an engine refuses these settings."""
     is_stored: bool
     reason: str = ""
-    """Why it does not count; empty otherwise."""
+    """Reason why it does not count; empty otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsOutcome:
-    """How a search ended."""
+    """The result of a search."""
 
     finalists: tuple[Finalist, ...]
     """The best first; empty if the budget ended before."""
@@ -84,7 +84,7 @@ def find_settings(  # noqa: PLR0913 - a search has these parts
 
 @dataclass(slots=True)
 class _Trials:
-    """The runs of a search while it is carried out."""
+    """The runs of a search in progress."""
 
     plan: SettingsPlan
     plugins: Plugins
@@ -124,7 +124,7 @@ class _Trials:
 
 
 def _why_not(record: RunRecord, *, is_full: bool) -> str:
-    """Return why a run does not count: it failed, or, of one that decides, it is INVALID or misses its accuracy."""
+    """Return the reason why a run does not count: it failed, or a full run is INVALID or inaccurate."""
     if record.failure:
         return f"{record.failure.kind} during {record.failure.stage}"
     verdict = record.verdict

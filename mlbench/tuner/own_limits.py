@@ -25,7 +25,7 @@ def settings_of_limits(limits: Iterable[str]) -> Mapping[str, float]:
     for text in limits:
         name, _, value = text.partition("=")
         if name not in _SETTINGS:
-            raise UsageError(f"--limit {text!r} is of none of {', '.join(_SETTINGS)}.", hint=_EXAMPLE)
+            raise UsageError(f"--limit {text!r} is not one of {', '.join(_SETTINGS)}.", hint=_EXAMPLE)
         key = f"load.{_SETTINGS[name]}"
         if key in found:
             raise UsageError(f"--limit {name} is given twice.")

@@ -1,4 +1,4 @@
-"""How much of a search is left, by the stored runs that it would use."""
+"""The rest of a search, given the stored runs that it would use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlbench.tuner.tune_plan import TunePlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remaining:
-    """What is left of a search."""
+    """The rest of a search."""
 
     least_s: float
     usual_s: float

@@ -1,4 +1,4 @@
-"""What is searched for in a scenario without a rate: the settings of an engine, as their options say what may vary."""
+"""Plans a search in a scenario without a rate: settings of an engine that their options mark as tunable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROBE_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsPlan:
-    """A search that can be carried out."""
+    """A search that is ready to start."""
 
     request: TuneRequest
     base: ResolvedRequest
@@ -111,7 +111,7 @@ def plan_settings(request: TuneRequest, plugins: Plugins) -> SettingsPlan:
 
 
 def _knobs(templates: dict[str, Any], base: ResolvedRequest, program: str) -> Iterator[Knob]:
-    """Yield what may vary for a kind of program, with today's value among the values."""
+    """Yield the tunable settings for a kind of program, with their current value among the values."""
     cores = len(physical_cores())
     for key, (wanted, _) in fields_of(templates):
         marks = [mark for mark in getattr(wanted, "__metadata__", ()) if isinstance(mark, Tunable)]

@@ -29,7 +29,7 @@ class TrialMaker:
     make: RunMaker
     stored: StoredTrials
     left_s: float
-    """What is left of the budget."""
+    """The rest of the budget."""
     made: int = 0
     """Runs that were made now; the others were stored."""
 

@@ -1,4 +1,4 @@
-"""What a search for a rate is about to do: checked, and how long it will take."""
+"""Plans a search for a rate: checks it, and estimates its duration."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _LATE_IN_PROBE = 10
 """A probe sends so many queries that this many may be late, or as many as a full run."""
 
 AROUND_S = 10.0
-"""What a run takes around what it measures: a process, loading, warming up."""
+"""Duration of a run outside its measurement: starting a process, loading, warm-up."""
 
 _LEAST_PROBES, _USUAL_PROBES, _USUAL_RUNS = 8, 10, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneRequest:
-    """What the user asks for. Names are as typed."""
+    """The user's request. Names are as typed."""
 
     workload: str
     backend: str
@@ -64,7 +64,7 @@ class TuneRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunePlan:
-    """A search that can be carried out."""
+    """A search that is ready to start."""
 
     request: TuneRequest
     base: ResolvedRequest
@@ -94,7 +94,7 @@ def plan_tune(request: TuneRequest, plugins: Plugins) -> TunePlan:
     workload, scenario = plugins.workload(request.workload), _scenario(request, plugins)
     for key in _OWN:
         if key in request.overrides:
-            raise UsageError(f"{key} is given with --set.", hint=f"It is what {request.tag} chooses.")
+            raise UsageError(f"{key} is given with --set.", hint=f"`{request.tag}` chooses it.")
     base = resolve(
         RunRequest(
             workload=workload.name,

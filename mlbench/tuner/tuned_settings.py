@@ -18,7 +18,7 @@ from mlbench.records.store.whole_file import write_whole
 from mlbench.system.documents import is_file, read_toml
 from mlbench.tuner.own_limits import LIMITS
 
-_HEADER = "# Written by `mlbench tune --save`. Your own settings go into the file beside it, which overrides this.\n"
+_HEADER = "# Written by `mlbench tune --save`. Put your own settings into the file beside it, which overrides this.\n"
 _HINT = "Set MLBENCH_SETTINGS to a place that can be written, or leave out --save."
 
 

@@ -36,5 +36,5 @@ def test_a_mini_model_is_held_to_the_same_shares_of_its_own_score():
 def test_a_target_without_a_bound_and_shares_of_nothing_are_mistakes():
     with pytest.raises(ValueError, match="neither a lower nor an upper bound"):
         Target(score="acc", reference=1.0)
-    with pytest.raises(ValueError, match="no shares of a reference of 0"):
+    with pytest.raises(ValueError, match="the reference is 0"):
         Target.at_most("FID", 3.0, reference=0.0).scaled_to(2.0)

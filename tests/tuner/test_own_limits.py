@@ -20,7 +20,7 @@ def test_a_limit_is_a_setting_in_milliseconds():
         ("ttft=-1s", "is not a time"),
         ("ttft=nans", "is not a time"),
         ("ttft", "is not a time"),
-        ("p99=1s", "is of none of latency, ttft, tpot"),
+        ("p99=1s", "is not one of latency, ttft, tpot"),
     ],
 )
 def test_what_is_no_limit_is_refused(text, problem):

@@ -1,4 +1,4 @@
-"""Which accelerators the machine has, without importing a runtime."""
+"""Finds the machine's accelerators, without importing a runtime."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Environment(Stored):
     allowance: Allowance
     accelerators: list[Accelerator]
     accelerator_problem: str = ""
-    """Why more accelerators may be there than these: a driver's tool that fails; empty where none does."""
+    """Reason why there may be more accelerators, such as a driver's tool that fails; empty otherwise."""
     devices: list[str]
     """Device files of accelerators, with or without a working driver."""
     os: str

@@ -36,7 +36,7 @@ class NetworkCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostHardware:
-    """What the kernel says of a machine's parts."""
+    """A machine's parts, from the kernel."""
 
     max_clock_mhz: float | None
     caches: Sequence[str]

@@ -1,4 +1,4 @@
-"""What others used of a machine's processors while a run was measured."""
+"""Other load on a machine's processors while a run was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be runs in a results folder, by name; none is read."""
+"""Possible runs in a results folder, by name; none is read."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _FILTERED = ("workload", "backend", "scenario", "tier")
 _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
 _NAMED_FACTS = ("workload", "backend")
-"""What somebody may name in the place of a tag, and what an option selects by."""
+"""Facts that users may mistake for a tag, and that options filter by."""
 
 
 def records_named(results: Path, name: str) -> list[RunRecord]:
@@ -77,7 +77,7 @@ class Filter:
 
 
 def select_records(results: Path, names: Iterable[str], wanted: Filter) -> list[RunRecord]:
-    """Return the records that names stand for (none: all of the folder) and a filter lets through, as they come.
+    """Return the named records (default: all of the folder) that pass a filter, in order.
 
     Raises:
         UsageError: a name or the filter matches nothing.

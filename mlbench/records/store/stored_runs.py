@@ -32,7 +32,7 @@ _NOT_READ: Mapping[str, Any] = {
     if name in ("accuracy", "overhead_ns_per_sample", "work", "roofline", "not_measured", "peak_memory_bytes")
     or name in ("samples", "limits", "engine", "runtime", "other_work")
 }
-"""What is empty in records that are read in part."""
+"""Fields that are empty in partially read records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

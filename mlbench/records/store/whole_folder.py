@@ -60,7 +60,7 @@ def check_place(folder: Path) -> None:
         return
     ours = _listed_files(place)
     if not ours:
-        raise UsageError(f"folder {folder} is not empty, and not a site of mlbench.", hint=hint)
+        raise UsageError(f"folder {folder} is neither empty nor a site of mlbench.", hint=hint)
     if foreign := sorted(found - ours):
         raise UsageError(
             f"folder {folder} is a site that also contains {foreign[0]!r}.", hint="Move it elsewhere first."

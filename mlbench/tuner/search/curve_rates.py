@@ -1,4 +1,4 @@
-"""Which rates show a curve of throughput against latency: few where nothing happens, more towards saturation."""
+"""Chooses the rates of a curve of throughput against latency: more of them towards saturation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the share of late queries grows with the rate: a line through the logits, which can only rise.
+"""Model of the share of late queries over the rate: a rising line through the logits.
 
 Late is a query beyond the limit of its latency. Below saturation the logit of their share is nearly a straight line
 over the logarithm of the rate, so a few short runs show where a share is reached that none of them had.

@@ -60,7 +60,7 @@ _MOST_PROBES, _MOST_RUNS = 40, 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What is looked for, and how long trials last."""
+    """The target of the search, and the duration of trials."""
 
     percentile: float
     """The share of queries that must be in time: 0.99."""
@@ -144,7 +144,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotFound:
-    """Why no rate was found."""
+    """Reason why no rate was found."""
 
     reason: str
 

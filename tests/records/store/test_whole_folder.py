@@ -93,9 +93,9 @@ def test_a_killed_process_leaves_the_older_site_and_the_next_one_tidies_up(tmp_p
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ({"thesis.txt": "mine"}, "is not empty, and not a site of mlbench"),
-        ({MARKER: "{}"}, "is not empty, and not a site of mlbench"),
-        ({MARKER: "no JSON"}, "is not empty, and not a site of mlbench"),
+        ({"thesis.txt": "mine"}, "is neither empty nor a site of mlbench"),
+        ({MARKER: "{}"}, "is neither empty nor a site of mlbench"),
+        ({MARKER: "no JSON"}, "is neither empty nor a site of mlbench"),
         (
             {MARKER: '{"files": ["index.html"]}', "index.html": "", "CNAME": "a.b"},
             "is a site that also contains 'CNAME'",
