@@ -27,7 +27,7 @@ class Imported:
     known: int = 0
     """How many results were already imported."""
     unread: list[Unread] = field(default_factory=list)
-    """What could not be read; a result without its log is not imported, without another file it lacks facts."""
+    """Unread files; a result without its log is not imported, without another file it lacks facts."""
 
     @property
     def other_rounds(self) -> Mapping[str, int]:
@@ -78,7 +78,7 @@ def _import(root: Path, results: Path, tag: str, on_stored: Callable[[Path], Non
 
 
 def _refuse(entry: ResultEntry, error: DataError) -> Unread:
-    """Return why a result was not imported: that it is of another round explains everything else."""
+    """Return the reason why a result was not imported: that it is of another round explains everything else."""
     found = find_round(entry)
     if reason := explain_other_round(found):
         return Unread(entry.root / entry.path, reason, found or "")

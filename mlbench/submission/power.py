@@ -49,7 +49,7 @@ def read_power(file: Path, detail: Mapping[str, Any], result: ResultRecord, issu
         joules=mean_w * seconds,
         seconds=seconds,
         source=SOURCE,
-        covers="what the submitter's meter was connected to",
+        covers="the parts connected to the submitter's meter",
         readings=len(readings),
         joules_per_sample=mean_w * seconds / issued if issued else None,
         joules_per_token=mean_w / rate if rate else None,

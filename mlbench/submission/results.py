@@ -118,7 +118,7 @@ def _sha256(file: Path) -> str:
 
 
 def _precision(implementation: Mapping[str, Any]) -> str:
-    """Return what the weights are stored in: ``int8``, or a list as the submitter wrote it."""
+    """Return the format of the weights: ``int8``, or a list as the submitter wrote it."""
     return str(implementation.get("weight_data_types") or UNKNOWN).strip().lower()
 
 
@@ -174,7 +174,7 @@ class _LoggedLoad:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], scenario: Scenario) -> Self:
-        """Return what the values of a detail log say."""
+        """Return the facts in the values of a detail log."""
         sends_rate = "target_qps" in scenario.pattern.settings
         return cls(
             min_duration_ms=values.get("effective_min_duration_ms"),

@@ -1,4 +1,4 @@
-"""Which round a result belongs to: mlbench has the rules of v4.1, and judges no other by them."""
+"""The round of a result: mlbench has the rules of v4.1 only."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def find_round(entry: ResultEntry) -> str | None:
 
 
 def explain_other_round(found: str | None) -> str:
-    """Return why a result of this round is not imported; empty for v4.1, and where the round is unknown."""
+    """Return the reason why a result of this round is not imported; empty for v4.1 and unknown rounds."""
     if found is None or found == ROUND:
         return ""
     return f"it is a result of round {found} by the seeds in its log; mlbench judges by the rules of {ROUND} only."
 
 
 def explain_other_tree(others: Sequence[ResultEntry], results: int) -> str:
-    """Return why a tree is not judged; empty unless most of its results are of another round.
+    """Return the reason why a tree is not judged; empty unless most of its results are of another round.
 
     Args:
         others: its results of other rounds.

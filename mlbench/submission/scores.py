@@ -51,7 +51,7 @@ _NUMPY_2 = re.compile(r"np\.float\d+\([^()\n]{1,40}\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedScores:
-    """What an ``accuracy.txt`` says."""
+    """The content of an ``accuracy.txt``."""
 
     scores: Mapping[str, float]
     """By the names that the rules use."""

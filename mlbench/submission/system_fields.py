@@ -38,7 +38,7 @@ POWER_FIELDS = (
     *("network_speed_mbit", "power_supply_quantity_and_rating_watts", "power_supply_details", "disk_drives"),
     "disk_controllers",
 )
-"""They are known, and not asked for."""
+"""They are known in advance."""
 
 TEXT_FIELDS = (
     *("hw_notes", "sw_notes", "system_name", "host_processor_model_name", "accelerator_model_name"),

@@ -42,7 +42,7 @@ _RESNET = ("resnet50", "mobilenet", "efficientnet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """What a model folder stands for."""
+    """The model of a folder."""
 
     rules: WorkloadRules
     variant: str

@@ -22,7 +22,7 @@ _OPEN = "the open division is not asked to send samples equally often"
 
 
 def judge_result(sources: Sources) -> VerdictRecord:
-    """Return what the rules say about a result."""
+    """Return the verdict of the rules on a result."""
     verdict = judge(_facts(sources))
     entry, test = sources.entry, sources.test
     demands = (
@@ -42,7 +42,7 @@ def judge_result(sources: Sources) -> VerdictRecord:
 
 
 def judge_log(sources: Sources, detail: DetailLog, limits: RunLimits) -> list[RuleRecord]:
-    """Return what the rules about performance say of the log of a compliance test.
+    """Return the verdict of the performance rules on the log of a compliance test.
 
     Args:
         sources: of the result that the test belongs to.

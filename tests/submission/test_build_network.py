@@ -212,10 +212,10 @@ def test_a_compliance_test_by_other_nodes_or_none_is_refused(place):
     ("changes", "reason"),
     [
         ({"number_of_nodes": "3"}, "number_of_nodes of the system is '3', and run"),
-        ({"is_network": "false"}, "is_network is 'false', and 'true' is asked for"),
+        ({"is_network": "false"}, "is_network is 'false', but 'true' is requested"),
         ({"is_network": True}, "is_network is true"),
-        ({"division": "closed"}, "division is 'closed', and 'network' is asked for"),
-        ({"system_type": "edge"}, "system_type is 'edge', and 'datacenter' is asked for"),
+        ({"division": "closed"}, "division is 'closed', but 'network' is requested"),
+        ({"system_type": "edge"}, "system_type is 'edge', but 'datacenter' is requested"),
         ({"nic_sut": None}, "fields are missing or empty: nic_sut"),
         ({"nic_sut": ["X7"]}, 'nic_sut is ["X7"]'),
     ],

@@ -51,13 +51,13 @@ def _check_same(record: RunRecord, then: NetworkRecord, now: NetworkDemand) -> N
             )
     if then.connections != now.spec.connections:
         raise UsageError(
-            f"run {record.run_id} had {then.connections} connections to a node, and {now.spec.connections} are "
-            "asked for.",
+            f"run {record.run_id} had {then.connections} connections to a node, but {now.spec.connections} are "
+            "requested.",
             hint=f"Use --connections {then.connections}.",
         )
     if then.is_encrypted is not bool(now.spec.certificate):
         had, asked = ("TLS", "none") if then.is_encrypted else ("no TLS", "it")
         raise UsageError(
-            f"run {record.run_id} had {had}, and {asked} is asked for.",
+            f"run {record.run_id} had {had}, but {asked} is requested.",
             hint="Use --certificate as the run did.",
         )

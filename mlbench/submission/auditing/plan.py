@@ -1,4 +1,4 @@
-"""Which compliance tests a stored run requires, and whether it can be audited at all."""
+"""The compliance tests that a stored run requires, and the check that it can be audited."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PlannedTest:
     is_required: bool
     """Whether the closed division demands it of the workload."""
     seconds: float
-    """How long it takes, about."""
+    """Approximate duration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class AuditPlan:
     network: NetworkDemand | None = None
     """The nodes that answer the tests; None: this machine does."""
     word: OwnWord = NOT_TRUSTED
-    """What the user says to the run's settings."""
+    """The user's permission for the run's settings."""
     variant: str = ""
     """The accuracy that the entry is for, ``99.9``; empty: the one that the run must reach."""
 
@@ -73,7 +73,7 @@ def plan_audit(  # noqa: PLR0913 - what may be said of an audit
     variant: str = "",
     word: OwnWord = NOT_TRUSTED,
 ) -> AuditPlan:
-    """Return which tests a run is to be put to.
+    """Return the tests to run for a stored run.
 
     Args:
         results: the results folder.
@@ -93,7 +93,7 @@ def plan_audit(  # noqa: PLR0913 - what may be said of an audit
     _check_variant(record, variant)
     rules = rules_of(plugins.workload(record.workload))
     if OF_TOKENS in tests and rules.tokens is not Tokens.MEASURED:
-        raise UsageError(f"{OF_TOKENS} is about tokens, and {record.workload} answers with none.")
+        raise UsageError(f"{OF_TOKENS} needs tokens, but {record.workload} has none in its answers.")
     if not tests and not rules.compliance:
         raise UsageError(
             f"{record.workload} requires no compliance test at v4.1.",

@@ -151,7 +151,7 @@ def judge_tokens(plan: AuditPlan, folder: Path, plugins: Plugins) -> ReplyVerdic
     workload = plugins.workload(plan.record.workload)
     program = workload.model(_variant_of(plan.record, workload)).program
     if not isinstance(program, GenerationProgram) or program.reply.is_text:
-        raise DataError(f"{plan.record.workload} answers with text here, and {OF_TOKENS} is about tokens.")
+        raise DataError(f"{OF_TOKENS} needs tokens, but {plan.record.workload} answers with text here.")
     replies = read_accuracy(folder / Mode.PERFORMANCE / ACCURACY_LOG)
     form = TokenForm(
         dtype=program.reply.dtype,

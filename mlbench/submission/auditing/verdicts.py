@@ -27,7 +27,7 @@ _UNLIKE = "the test's record differs from its logs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditVerdict:
-    """What a test that ran shows."""
+    """The verdict on a test that ran."""
 
     test: str
     run_id: str
@@ -36,13 +36,13 @@ class AuditVerdict:
     folder: Path
     """Its run folder."""
     problems: tuple[str, ...] = ()
-    """Why it fails, in words; what the numbers below say is not repeated."""
+    """Reason why it fails, in words; what the numbers below say is not repeated."""
     performance: AuditComparison | None = None
     """Its speed beside the run's; None: the test is not about speed, or has no result."""
     replies: ReplyVerdict | None = None
     """Its replies; None: the test is not about replies, or failed before it had any."""
     official_passed: bool
-    """What the official scripts say of the same logs."""
+    """The official scripts' verdict on the same logs."""
     checker_passed: bool | None = None
     """What the official checker says where it does not follow the script: replies that differ may score alike. None: it
     follows the script."""

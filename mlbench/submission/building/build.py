@@ -29,7 +29,7 @@ class BuiltTree:
 
     entries: Sequence[BuiltEntry]
     checks: Sequence[EntryCheck]
-    """What was found of each entry, in the same order."""
+    """Findings of each entry, in the same order."""
 
 
 def check_place(place: Path) -> None:
@@ -68,7 +68,7 @@ def build_example(place: Path, system: System, entries: Sequence[BuiltEntry]) ->
 
 @contextmanager
 def _new_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> Iterator[tuple[Path, TreeCheck]]:
-    """Write a tree beside its place and check it; it gets there where nothing is raised."""
+    """Write a tree next to its final place, check it, then move it there unless an error is raised."""
     check_place(place)
     try:
         with hold_folder_beside(place.absolute()) as folder:

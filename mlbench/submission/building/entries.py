@@ -1,4 +1,4 @@
-"""Which entries of a tree stored runs make, and which run makes each."""
+"""The entries of a tree that stored runs make, with the run of each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def choose_entries(
         UsageError: an entry would not pass, with the reason.
     """
     if not runs:
-        raise UsageError("there is no run to make a tree of.", hint="`mlbench submit plan` says what to run.")
+        raise UsageError("there is no run to make a tree of.", hint="`mlbench submit plan` lists the runs to make.")
     candidates = _candidates(system, runs, variants)
     serving = [plan.run for _, plan in candidates if plan.run]
     if are_named or not serving:
@@ -90,7 +90,7 @@ def _check_served(
         if not plan.run and plan.nearest and (not is_made or required.variant in variants):
             raise UsageError(
                 f"{required.model} {required.scenario} would not pass: run {plan.nearest.run_id}: {plan.obstacle}.",
-                hint="`mlbench submit plan` says what an entry needs.",
+                hint="`mlbench submit plan` lists the needs of each entry.",
             )
     for run in runs:
         if (run.record.workload, run.record.scenario) not in served:

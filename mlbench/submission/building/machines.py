@@ -66,7 +66,7 @@ def _check_separate(record: RunRecord) -> None:
         if _is_loopback(_host(each)):
             raise UsageError(
                 f"node {each.node.name} of run {record.run_id} answered at {each.address}, on LoadGen's own machine.",
-                hint="The rules want LoadGen on a machine apart from the system.",
+                hint="The rules require LoadGen on a separate machine.",
             )
 
 

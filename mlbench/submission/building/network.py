@@ -1,4 +1,4 @@
-"""What the README of an entry says of a run over a network: its nodes, and the commands that start them."""
+"""Text of an entry's README about a run over a network: its nodes, and the commands that start them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The system of a new tree: the description that a person gives, completed by what is asked for and was recorded."""
+"""The system of a new tree: the user's description, completed from options and records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TEST = re.compile(r"TEST0\d")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """Who submits what kind of system."""
+    """Submitter, division and kind of a system."""
 
     division: str
     submitter: str
@@ -66,7 +66,7 @@ class System:
 
 
 def read_system(file: Path, submitter: str, division: str, categories: Sequence[Category]) -> System:
-    """Return the system that a file describes; what is asked for fills fields that are empty there.
+    """Return the system that a file describes; options fill fields that are empty there.
 
     Args:
         file: as `mlbench system describe` writes it.
@@ -119,7 +119,7 @@ def _check_asked(file: Path, fields: Mapping[str, object], asked: Mapping[str, s
         found = str(fields.get(name, ""))
         one, other = (sorted(each.lower().split(",")) for each in (found, value))
         if value and one != other:
-            raise UsageError(f"{file}: {name} is {found!r}, and {value!r} is asked for.", hint="Change one of them.")
+            raise UsageError(f"{file}: {name} is {found!r}, but {value!r} is requested.", hint="Change one of them.")
 
 
 def _check_fields(file: Path, fields: Mapping[str, object]) -> None:
@@ -129,7 +129,7 @@ def _check_fields(file: Path, fields: Mapping[str, object]) -> None:
     if missing:
         raise UsageError(
             f"{file}: fields are missing or empty: {', '.join(missing)}.",
-            hint="`mlbench system describe` fills what the machine says.",
+            hint="`mlbench system describe` fills the fields that it can detect.",
         )
     for name in (*MEANINGFUL_FIELDS, *FREE_FIELDS, *NETWORK_FIELDS):
         value = fields.get(name, "")

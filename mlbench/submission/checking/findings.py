@@ -9,7 +9,7 @@ from mlbench.records.run_record import RuleRecord
 
 
 class Reaction(StrEnum):
-    """What the submission checker v4.1 does about something."""
+    """The submission checker v4.1's reaction to a finding."""
 
     REFUSES = "refuses"
     ACCEPTS = "accepts"
@@ -26,7 +26,7 @@ class TreeFinding:
     path: str
     """The file or folder, from the root of the tree."""
     message: str
-    """What is wrong and, where that does not say it already, what to do about it."""
+    """The fault and, if not obvious, the fix."""
     loses: str
     """The folder whose results it costs, from the root; empty: all results of the tree."""
     official: Reaction = Reaction.REFUSES

@@ -1,4 +1,4 @@
-"""Which files a folder of logs must hold, and which it may.
+"""Required and allowed files of a folder of logs.
 
 Source: submission checker v4.1, ``files_diff``, and the lists of files that are passed to it.
 """

@@ -22,10 +22,10 @@ _CALIBRATION = ("calibration.md", "documentation/calibration.md")
 
 
 def check_root(root: Path) -> Iterator[TreeFinding]:
-    """Yield what is wrong with what lies beside the divisions, and beside the submitters in them."""
+    """Yield what is wrong with the entries next to the divisions, and next to the submitters in them."""
     folders, files = _list(root)
     if extra := [name for name in files if not name.endswith((".md", ".pdf"))]:
-        message = f"only .md and .pdf files may lie beside the divisions; move away {list_names(extra)}."
+        message = f"only .md and .pdf files are allowed next to the divisions; move away {list_names(extra)}."
         yield TreeFinding(rule="root_files", path=extra[0], message=message, loses="")
     for name in sorted({*folders} - {*DIVISIONS, *_BESIDE_DIVISIONS}):
         message = f"is not a division; nothing in it is counted. Divisions are {', '.join(DIVISIONS)}."
@@ -35,7 +35,7 @@ def check_root(root: Path) -> Iterator[TreeFinding]:
     for division in [name for name in DIVISIONS if name in folders]:
         _, beside = _list(root / division)
         if beside:
-            message = f"files may not lie beside the submitters; move away {list_names(beside)}."
+            message = f"files are not allowed next to the submitters; move away {list_names(beside)}."
             yield TreeFinding(rule="division_files", path=f"{division}/{beside[0]}", message=message, loses=division)
 
 
@@ -68,7 +68,7 @@ def check_submitter(root: Path, submitter: str) -> Iterator[TreeFinding]:
         message = f"links that lead out of the tree, and are not followed: {list_names(found)} (to {target})."
         yield TreeFinding(rule="links_out", path=found[0], message=message, loses=submitter, official=Reaction.ACCEPTS)
     if not any((root / submitter / name).is_file() for name in _CALIBRATION):
-        message = f"the rules want a description of the quantisation: {' or '.join(_CALIBRATION)}."
+        message = f"the rules require a description of the quantisation: {' or '.join(_CALIBRATION)}."
         yield TreeFinding(
             rule="calibration_document",
             path=submitter,

@@ -64,7 +64,7 @@ def check_measurements(entry: ResultEntry) -> Iterator[TreeFinding]:
         elif not (folder / name).stat().st_size:
             yield _finding(entry, "measurement_files", "is empty.", place=name)
     if not is_file(folder / _CALIBRATION):
-        message = "is missing: the rules want a description of the calibration."
+        message = "is missing: the rules require a description of the calibration."
         yield _finding(
             entry, "calibration_process", message, place=_CALIBRATION, official=Reaction.ACCEPTS, is_note=True
         )

@@ -1,4 +1,4 @@
-"""What the official checker does beside the rules, from ``official_checker.toml``."""
+"""Departures of the official checker from the rules, from ``official_checker.toml``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CheckerQuirks:
 
 @cache
 def checker_quirks() -> CheckerQuirks:
-    """Return what the file says."""
+    """Return the content of the file."""
     file = resources.files("mlbench.submission.checking").joinpath("official_checker.toml")
     table = tomllib.loads(file.read_text(encoding="utf-8"))
     return CheckerQuirks(

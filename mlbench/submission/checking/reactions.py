@@ -1,4 +1,4 @@
-"""What the official checker does where a rule fails on a result's logs; it is blind in known places.
+"""The official checker's reaction to a rule that fails on a result's logs; it misses known cases.
 
 It takes LoadGen's INVALID of Llama 2 and Mixtral for valid, only logs that early stopping was not met, and does not
 compare the number of queries, the samples of a MultiStream query, or the limits that LoadGen was given for tokens.
@@ -21,7 +21,7 @@ _React = Callable[[RuleRecord, DetailLog, WorkloadRules], Reaction]
 
 
 def reaction_to(rule: RuleRecord, detail: DetailLog, rules: WorkloadRules) -> Reaction:
-    """Return what the official checker does with a result of the closed division that fails a rule.
+    """Return the official checker's reaction to a result of the closed division that fails a rule.
 
     Args:
         rule: that failed.

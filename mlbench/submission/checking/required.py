@@ -38,7 +38,7 @@ def check_scenarios(entries: Sequence[ResultEntry]) -> Iterator[TreeFinding]:
             yield TreeFinding(rule="required_scenarios", path=path, message=message, loses=path)
         also = checker_quirks().also_required.get(found[0].model, {}).get(system_type, ())
         if missing := [name for name in also if name not in there]:
-            message = f"by a slip the official checker wants {', '.join(missing)} of a system for {system_type}."
+            message = f"by mistake the official checker requires {', '.join(missing)} of a system for {system_type}."
             yield TreeFinding(rule="required_scenarios", path=path, message=message, loses=path, is_note=True)
 
 

@@ -77,7 +77,7 @@ def check_result(entry: ResultEntry) -> ResultCheck:
 
 
 def _explain_unread(entry: ResultEntry, error: DataError) -> TreeFinding:
-    """Return why a result cannot be read; one of another scenario's log, which the official checker takes, as such."""
+    """Return the reason why a result cannot be read, such as the log of another scenario."""
     if reason := explain_other_round(find_round(entry)):
         return _finding(entry, _ROUND, "", reason)
     message = error.message.replace(f"{entry.root / entry.path}/", "")
@@ -137,12 +137,12 @@ def _rule_findings(sources: Sources) -> Iterator[TreeFinding]:
 
 
 def _key_findings(sources: Sources) -> Iterator[TreeFinding]:
-    """Yield that a log has no rate of samples: the official checker reads it beside a rate of tokens too."""
+    """Yield that a log has no rate of samples: the official checker reads it in addition to a rate of tokens."""
     key = sources.scenario.result_key
     if key not in sources.detail.values:
         place = f"performance/run_1/{DETAIL}"
         yield _finding(
-            sources.entry, "result_key", place, f"has no {key}, which LoadGen logs beside the rate of tokens."
+            sources.entry, "result_key", place, f"has no {key}, which LoadGen logs next to the rate of tokens."
         )
 
 

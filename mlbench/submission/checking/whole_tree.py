@@ -44,7 +44,7 @@ class TreeCheck:
     entries: Sequence[EntryCheck]
     findings: Sequence[TreeFinding]
     other_round: str = ""
-    """Why nothing but the round was judged; empty: it is a tree of v4.1."""
+    """Reason why nothing but the round was judged; empty: it is a tree of v4.1."""
 
     @property
     def is_accepted(self) -> bool:

@@ -88,8 +88,8 @@ def test_the_runs_nodes_in_any_order_are_taken(record):
     [
         (lambda nodes: [*nodes][:1], {}, "was answered by nodes north, south, and north are named."),
         (moved, {}, "node south is on another machine than in run"),
-        (tuple, {"connections": 3}, "had 2 connections to a node, and 3 are asked for."),
-        (tuple, {"certificate": "node.pem"}, "had no TLS, and it is asked for."),
+        (tuple, {"connections": 3}, "had 2 connections to a node, but 3 are requested."),
+        (tuple, {"certificate": "node.pem"}, "had no TLS, but it is requested."),
     ],
     ids=["names", "machine", "connections", "encryption"],
 )

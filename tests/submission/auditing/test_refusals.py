@@ -53,7 +53,7 @@ def test_a_run_that_owes_none_and_a_test_that_does_not_fit_are_refused(refused):
 
 
 def test_the_test_of_tokens_is_refused_where_there_are_none(refused):
-    assert "TEST06 is about tokens" in refused({}, "--test", "TEST06")
+    assert "TEST06 needs tokens, but" in refused({}, "--test", "TEST06")
 
 
 def test_a_variant_that_the_workload_has_not_is_refused(refused):
