@@ -35,7 +35,7 @@ _PLAIN_NAME = re.compile(r"[\w-][\w.-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """What to write, and how it is to lie there."""
+    """The graphs to write, and their layout."""
 
     workload: str
     profile: Profile = Profile.MINI

@@ -1,4 +1,4 @@
-"""What an export is: its graphs, their files and tensors, as objects and as a document."""
+"""An export: its graphs, their files and tensors, as objects and as a document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlbench.version import __version__
 
 
 class Layout(StrEnum):
-    """How the files lie in the folder."""
+    """Layout of the files in the folder."""
 
     FILES = "files"
     """``<graph>.onnx`` for each graph, and `DOCUMENT` beside them."""
@@ -54,7 +54,7 @@ class ExportedGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What was written."""
+    """The result of an export."""
 
     workload: str
     profile: Profile

@@ -15,7 +15,7 @@ from mlbench.errors import GraphError, printable
 CONFIG = "config.pbtxt"
 VERSION = "1"
 MODEL = "model.onnx"
-"""The file of a version; a folder of this name, with the file in it, where weights lie beside the file."""
+"""The file of a version; where weights lie in another file, a folder of this name contains both."""
 
 DATA_TYPES: Mapping[str, str] = {
     "bool": "TYPE_BOOL",
@@ -31,7 +31,7 @@ DATA_TYPES: Mapping[str, str] = {
     "float32": "TYPE_FP32",
     "float64": "TYPE_FP64",
 }
-"""What ONNX Runtime takes there, by NumPy's name."""
+"""Types that ONNX Runtime supports in Triton, by NumPy's name."""
 
 _VARIES = -1
 
@@ -77,7 +77,7 @@ def _block(kind: str, specs: Sequence[TensorSpec], has_batch: bool) -> str:
 def _tensor(spec: TensorSpec, has_batch: bool) -> str:
     if spec.dtype not in DATA_TYPES or not spec.shape:
         what = "a scalar" if not spec.shape else spec.dtype
-        raise GraphError(f"tensor {spec.name} is {what}, which Triton does not take.", hint="Use --layout files.")
+        raise GraphError(f"tensor {spec.name} is {what}, which Triton does not support.", hint="Use --layout files.")
     sizes = [_VARIES if isinstance(size, Dim) else size for size in spec.shape[1 if has_batch else 0 :]]
     lines = (f"name: {json.dumps(spec.name, ensure_ascii=False)}", f"data_type: {DATA_TYPES[spec.dtype]}")
     body = "".join(f"    {line}\n" for line in (*lines, f"dims: [ {', '.join(map(str, sizes))} ]"))

@@ -18,7 +18,7 @@ import mlbench
 from mlbench.errors import UsageError
 
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
-"""What users type, and what Python, with underscores, can import."""
+"""A name that users can type, and that Python can import with underscores."""
 
 LONGEST_NAME = 100
 """Characters: files and modules are named after it."""
@@ -29,7 +29,7 @@ TEMPLATE = ".template"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageKind:
-    """What a package brings."""
+    """The content of a package."""
 
     noun: str
     """``backend`` or ``workload``."""
@@ -73,7 +73,7 @@ def _write(file: Path, template: str, words: Mapping[str, str]) -> None:
 
 
 def _words(kind: PackageKind, name: str) -> Mapping[str, str]:
-    """Return what the templates' placeholders stand for."""
+    """Return the values of the templates' placeholders."""
     if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be the name of a {kind.noun}.",

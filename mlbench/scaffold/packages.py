@@ -1,4 +1,4 @@
-"""What can be begun: a backend, one with an engine of its own, or a workload."""
+"""The packages that can be written: a backend, a backend with its own engine, or a workload."""
 
 from __future__ import annotations
 

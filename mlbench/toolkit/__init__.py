@@ -1,4 +1,4 @@
-"""For authors of workloads and backends. Importing it loads nothing heavy."""
+"""Tools for authors of workloads and backends. Importing it loads nothing heavy."""
 
 from typing import TYPE_CHECKING
 
@@ -162,7 +162,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.toolkit.torch_backend.options": ("TorchOptions",),
     "mlbench.toolkit.torchscript": ("read_torchscript",),
 }
-"""Modules and their public names: a command pays for what it or a plugin asks for."""
+"""Modules and their public names, imported on first use: a command loads only those that it needs."""
 
 __getattr__ = lazy_names(globals(), _IMPORTED_WHEN_USED)
 

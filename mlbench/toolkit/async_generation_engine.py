@@ -29,7 +29,7 @@ _LEFT = "the engine was stopped before the answer was whole"
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """A sample that waits for its answer."""
+    """A sample without an answer so far."""
 
     samples: Samples
     reply: Reply
@@ -40,15 +40,15 @@ class _Request:
 class AsyncGenerationEngine(Engine):
     """Answers each prompt with a task on an event loop, which has a thread of its own.
 
-    A subclass says what the runtime generates for a prompt, and how it opens and closes. The rest is here: end tokens,
-    lengths and stop sequences by the workload's rules, first tokens, counts, and that each sample is completed or
-    failed exactly once, whatever the runtime raises and whenever the engine is left.
+    A subclass opens and closes the runtime, and generates the tokens for a prompt. This class handles the rest: end
+    tokens, lengths and stop sequences by the workload's rules, first tokens, counts, and exactly one completion or
+    failure of each sample, whatever the runtime raises and whenever the engine is left.
     """
 
     name: str
-    """The backend's, for messages and the record."""
+    """Name of the backend, for messages and the record."""
     patience_s: float = 10.0
-    """How long requests may go on after the engine was left and they were cancelled."""
+    """Time for requests to end after the engine was left and they were cancelled."""
 
     def __init__(self, model: Model) -> None:
         """Store the model's program, and the folder of its files; nothing is loaded.
@@ -80,19 +80,19 @@ class AsyncGenerationEngine(Engine):
         self._counts = {"answered": 0, "failed": 0, "answer_tokens": 0}
 
     async def open(self) -> None:
-        """Load the model. What it raises becomes `UnavailableError`; `close` is not called then."""
+        """Load the model. Its errors become `UnavailableError`; `close` is not called then."""
 
     async def close(self) -> None:
-        """Free what `open` took; no request is under way."""
+        """Free the resources of `open`; no request is open then."""
 
     @abstractmethod
     def generate(self, prompt: Prompt) -> AsyncIterator[Sequence[int]]:
         """Yield the tokens that follow a prompt as they are computed, one or several at a time, end tokens included.
 
         Greedily, and by ``self.program.decoding``: no end token before ``min_new_tokens``. Write it as an asynchronous
-        generator. It is closed when the answer is over, so it need not know when that is, and cancelled when the engine
-        is left. What it raises fails the sample; so does an end without an end token. It must not block the loop:
-        ``await asyncio.to_thread(...)`` for what computes.
+        generator. It is closed when the answer is complete, so it need not detect the end, and cancelled when the
+        engine is left. An error fails the sample; so does an end without an end token. It must not block the loop: use
+        ``await asyncio.to_thread(...)`` for computation.
         """
 
     def __enter__(self) -> Self:
@@ -112,10 +112,10 @@ class AsyncGenerationEngine(Engine):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cancel and fail what is under way, and close the runtime.
+        """Cancel and fail open requests, and close the runtime.
 
         Raises:
-            UnavailableError: it does not close, and nothing else went wrong.
+            UnavailableError: it does not close, and there was no other error.
         """
         assert self._loop
         with self._lock:
@@ -139,7 +139,7 @@ class AsyncGenerationEngine(Engine):
         self.submit(samples, reply)
         reply.wait()
         if reply.failure:
-            raise UnavailableError(f"{reply.failure}.", hint=f"{self.name} failed in warm-up; its log says why.")
+            raise UnavailableError(f"{reply.failure}.", hint=f"{self.name} failed in warm-up; see its log.")
         self._take_counts()
 
     def submit(self, samples: Samples, reply: Reply) -> None:
@@ -152,7 +152,7 @@ class AsyncGenerationEngine(Engine):
             self._loop.post(self._begin, requests)
 
     def statistics(self) -> EngineStatistics:
-        """Return counts of answers since this was last asked; a subclass adds its own to ``extra``."""
+        """Return counts of answers since the last call; a subclass adds its own to ``extra``."""
         counts = self._take_counts()
         return EngineStatistics(batching=self.name, samples=counts["answered"], extra=counts)
 
@@ -226,17 +226,17 @@ class AsyncGenerationEngine(Engine):
         return counts
 
     async def _await(self, work: Callable[[], Awaitable[None]], what: str) -> None:
-        """Await something of the subclass's; what it raises becomes `UnavailableError`."""
+        """Await a method of the subclass; its errors become `UnavailableError`."""
         try:
             await work()
         except MlbenchError:
             raise
         except BaseException as error:  # SystemExit too
             failure = f"{self.name} does not {what}: {_reason(error)}."
-            raise UnavailableError(failure, hint="Its log says why.") from error
+            raise UnavailableError(failure, hint="See its log.") from error
 
     def _stop(self, loop: EventLoopThread) -> None:
-        """Cancel what is under way, and close the runtime once nothing of it computes any more."""
+        """Cancel open requests, and close the runtime once none of them computes."""
         try:
             loop.call(self._cancel(), 2 * self.patience_s)
             has_ended = loop.drain(self.patience_s)
@@ -245,7 +245,7 @@ class AsyncGenerationEngine(Engine):
         if not has_ended:
             raise UnavailableError(
                 f"{self.name} does not stop: a request has blocked it for {self.patience_s:g} s.",
-                hint="`generate` must not block the event loop, and what it gives to threads must end.",
+                hint="`generate` must not block the event loop, and its threads must end.",
             )
         loop.call(self._await(self.close, "stop"))
 
@@ -259,7 +259,7 @@ class AsyncGenerationEngine(Engine):
                 logger.warning("%s: %d requests go on after they were cancelled", self.name, len(stubborn))
 
     def _end(self, loop: EventLoopThread) -> None:
-        """End the event loop, and fail what it has left."""
+        """End the event loop, and fail its open requests."""
         loop.stop(self.patience_s)
         self._loop = None
         for request in [*self._unanswered]:
@@ -267,5 +267,5 @@ class AsyncGenerationEngine(Engine):
 
 
 def _reason(error: BaseException) -> str:
-    """Return what an error says in a line; of what is not an `Exception`, such as SystemExit, with its class."""
+    """Return an error's message in a line; for other than `Exception`, such as SystemExit, with its class."""
     return first_line(error) if isinstance(error, Exception) else describe_error(error)

@@ -1,4 +1,4 @@
-"""A reply that waits for answers and drops them: what an engine of a backend's own warms up with."""
+"""A reply that waits for answers and drops them, for the warm-up of a backend's own engine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class AwaitedReply(Reply):
     """Waits for answers, and drops them."""
 
     def __init__(self, count: int) -> None:
-        """Expect so many samples."""
+        """Expect a number of samples."""
         self.failure = ""
-        """Why the last one that failed did; empty if none did."""
+        """Reason of the last failure; empty without one."""
         self._left = count
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -37,7 +37,7 @@ class AwaitedReply(Reply):
         self._count(len(samples))
 
     def invalidate(self, reason: str) -> None:
-        """Keep the reason; nothing more is waited for."""
+        """Keep the reason, and stop waiting."""
         self.failure = reason
         self._done.set()
 

@@ -1,4 +1,4 @@
-"""Sizes of batches that something was made for, a recording or a plan: which of them serves a batch."""
+"""Sizes of recorded or planned batches, and the choice of one for a batch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from bisect import bisect_left
 from mlbench.contracts.graph import Dim, Graph
 
 MOST_ROWS = 1024
-"""For calls of a graph that may have more, nothing is made ahead: their kernels take longer than starting them."""
+"""Most rows of a graph whose calls are recorded or planned: with more, kernels take longer than starting them."""
 
 
 def has_batches(graph: Graph) -> bool:
-    """Return whether calls differ in nothing but the number of rows, the same in all tensors, and have few of them."""
+    """Return whether calls differ only in the number of rows, which all tensors share, and have few rows."""
     shapes = [spec.shape for spec in (*graph.inputs, *graph.outputs)]
     rows = shapes[0][0] if shapes[0] else None
     varying = [size for shape in shapes for size in shape[1:] if isinstance(size, Dim)]
@@ -33,7 +33,7 @@ class BatchSizes:
         self._ascending.insert(bisect_left(self._ascending, size), size)
 
     def serving(self, rows: int) -> int | None:
-        """Return the smallest size that has room for so many rows, if it is less than twice as many."""
+        """Return the smallest size that fits a number of rows, if it is less than twice as large."""
         place = bisect_left(self._ascending, rows)
         size = self._ascending[place] if place < len(self._ascending) else 2 * rows
         return size if size < 2 * rows else None

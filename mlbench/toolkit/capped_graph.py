@@ -35,7 +35,7 @@ class CappedGraph(WrappedGraph):
 
 
 def in_pieces(run: Callable[[Mapping[str, np.ndarray]], Mapping[str, Array]], graph: Graph) -> Executable:
-    """Return what makes calls with more rows than a graph takes in several, and puts their outputs together.
+    """Return an executable that splits calls with more rows than a graph takes, and joins their outputs.
 
     Rows are the first axis of all outputs and of all inputs that vary at all, and no other axis; inputs of one shape
     are given to each piece. A graph that has none such is called as it is.
@@ -73,7 +73,7 @@ def _cap_size(size: int | Dim, caps: Mapping[str, int]) -> int | Dim:
     cap = caps[size.name]
     if cap < size.smallest:
         raise UsageError(
-            f"backend.largest has {size.name}={cap}, and the graph's smallest {size.name} is {size.smallest}.",
+            f"backend.largest has {size.name}={cap}, but the graph's smallest {size.name} is {size.smallest}.",
             hint="Raise the cap, or leave it out.",
         )
     return replace(size, usual=min(size.usual, cap), largest=min(size.largest, cap))

@@ -1,4 +1,4 @@
-"""How many threads a backend may keep busy."""
+"""The number of threads that a backend may keep busy."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from mlbench.execution.cores import physical_cores
 
 
 def cores_each(workers: int) -> int:
-    """Return each worker's part of the physical cores that this process may use, by its quota too; 1 at least."""
+    """Return each worker's share of the physical cores of this process, within its quota; at least 1."""
     return max(1, len(physical_cores()) // workers)

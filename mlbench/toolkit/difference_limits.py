@@ -1,4 +1,4 @@
-"""How far replies may move, for metrics that tell three widths of numbers apart."""
+"""Limits of differences between replies, for metrics that distinguish three widths of numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class LimitsByPrecision(dict[Precision, DifferenceLimits]):
     """Limits of the known precisions; of any other, those of eight bits: the widest that were measured."""
 
     def __missing__(self, precision: Precision) -> DifferenceLimits:
-        """Return what holds for a precision that was not measured."""
+        """Return the limits of a precision that was not measured."""
         return self[Precision.INT8]
 
 

@@ -1,4 +1,4 @@
-"""Which distributions are installed."""
+"""Finds installed distributions."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from mlbench.system.installed import versions_of
 
 
 def find_versions(*distributions: str) -> dict[str, str]:
-    """Return the versions of those that are installed, by name; nothing is imported."""
+    """Return the versions of installed distributions, by name; nothing is imported."""
     return versions_of(distributions)

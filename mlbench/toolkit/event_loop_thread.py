@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own."""
+"""An event loop in its own thread."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EventLoopThread:
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Return what a coroutine returns; raises TimeoutError where that takes longer."""
+        """Return the result of a coroutine; raises TimeoutError if it takes longer."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
 
     def drain(self, timeout_s: float) -> bool:

@@ -113,10 +113,10 @@ def fit_state(
 
 
 def refuse_unread(names: Sequence[str], origin: Path, extras: str) -> None:
-    """Raise `DataError` for tensors of a checkpoint that nothing reads, but those whose names match a pattern."""
+    """Raise `DataError` for unused tensors of a checkpoint, except those whose names match a pattern."""
     if unread := sorted(name for name in names if not re.fullmatch(extras, name)):
         shown = ", ".join(unread[:3])
-        raise DataError(f"{origin} has tensors that nothing reads: {shown} ({len(unread)} in all).", hint=UNREAD_HINT)
+        raise DataError(f"{origin} has unused tensors: {shown} ({len(unread)} in all).", hint=UNREAD_HINT)
 
 
 def load_strictly(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:

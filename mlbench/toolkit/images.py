@@ -1,4 +1,4 @@
-"""From an image file to an array."""
+"""Reads image files as arrays."""
 
 from __future__ import annotations
 

@@ -64,10 +64,10 @@ P = TypeVar("P", bound=MiniProfile)
 
 
 def read_mini(kind: type[P], folder: Path) -> P:
-    """Return what `mini.toml` in a folder says, as a workload's own dataclass.
+    """Return the content of `mini.toml` in a folder, as a workload's own dataclass.
 
     Raises:
-        DataError: it is missing, no TOML, or says something else.
+        DataError: it is missing, not TOML, or has other content.
     """
     from pydantic import TypeAdapter, ValidationError
 

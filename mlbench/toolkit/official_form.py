@@ -1,7 +1,7 @@
-"""What official files are like, and sets of the same form that are smaller: those are run, and not called official.
+"""The form of official files, and of smaller sets, which run but are not called official.
 
-A smaller set has a file `smaller.toml`, which the setting ``workload.smaller`` names. It says where sizes, counts and
-checksums are not the official ones, and what the set's model reaches:
+A smaller set has a file `smaller.toml`, which the setting ``workload.smaller`` names. It has the sizes, counts and
+checksums that differ from the official ones, and the scores of its model:
 
     samples = 24
 
@@ -33,21 +33,21 @@ S = TypeVar("S")
 D = TypeVar("D", bound="DataclassInstance")
 
 CHECKSUMS = ("md5", "sha256")
-"""How the names of fields end that hold a checksum: a smaller set's are its own, and that is not said."""
+"""Ends of the names of checksum fields: those of a smaller set always differ, and are not listed."""
 
 _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileForm(Generic[S]):
-    """What the files of a full profile are like."""
+    """The form of a full profile's files."""
 
     files: S
     """A workload's own frozen dataclass: the official one, or that of a smaller set."""
     deviations: tuple[str, ...] = ()
-    """Where it is not the official one: ``planes 8, not 64``."""
+    """Differences from the official one: ``planes 8, not 64``."""
     reference: Mapping[str, float] = field(default_factory=dict)
-    """By the official names of the scores, what a smaller set's model reaches; empty: what the official one does."""
+    """Scores of a smaller set's model, by official name; empty: those of the official model."""
 
     def targets(self, official: Sequence[Target]) -> tuple[Target, ...]:
         """Return the official targets; those of a smaller set around its own reference, where it has one.
@@ -70,7 +70,7 @@ def read_form(official: D, smaller: Path | None) -> FileForm[D]:
         smaller: the file; None for the official files.
 
     Raises:
-        DataError: the file is missing, no TOML, or says what the official form does not have.
+        DataError: the file is missing, not TOML, or has entries that the official form lacks.
     """
     from pydantic import TypeAdapter, ValidationError
 

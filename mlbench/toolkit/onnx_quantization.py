@@ -27,7 +27,7 @@ from mlbench.toolkit.onnx_lowering import OPSET
 from mlbench.version import __version__
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-"""Where int8 saves time."""
+"""Operators for which int8 saves time."""
 
 MATRIX_PRODUCTS = ("Gemm", "MatMul")
 
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class Scheme(StrEnum):
-    """What values become between QuantizeLinear and DequantizeLinear."""
+    """Types of values between QuantizeLinear and DequantizeLinear."""
 
     UNSIGNED = "uint8"
     """Activations uint8, weights int8 and stored as that: what CPUs multiply. Where sums would saturate, weights have
@@ -71,7 +71,7 @@ def quantize_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
     inputs = iter(()) if graph.state else graph.calibration()
     first = next(inputs, None)
     if first is None:
-        reason = "state, and so no ranges known beforehand" if graph.state else "no calibration inputs"
+        reason = "state, so ranges are not known beforehand" if graph.state else "no calibration inputs"
         raise GraphError(f"graph {graph.name} has {reason}: {scheme} needs them.", hint="Choose another precision.")
     made_from = {
         "calibration": [hashlib.sha256(array.tobytes()).hexdigest() for array in first.values()],  # tells lists apart

@@ -22,7 +22,7 @@ OUTPUTS_FILE = "reference_outputs.npz"
 
 
 def read_output_reference(files: MiniFolder, *, bounds: Mapping[Precision, float], unit: str) -> OutputReference | None:
-    """Return what a mini folder holds; None if there are none.
+    """Return the references in a mini folder; None if there are none.
 
     Args:
         files: of the mini profile.

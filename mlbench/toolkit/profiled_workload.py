@@ -1,4 +1,4 @@
-"""A workload of two profiles: which one a run takes, which options that refuses, and what its weights may claim."""
+"""Base class for a workload with two profiles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ProfiledWorkload(Workload):
-    """A workload whose package holds what its profiles are made of.
+    """A workload whose package defines its profiles.
 
     Beside the module of the subclass stand ``mini_profile``, with a `ShippedProfile` named ``MiniProfile``, and
     ``full_profile``, with a `UserFilesProfile` named ``FullProfile``. Both are imported when a run asks for them, so
@@ -82,7 +82,7 @@ class ProfiledWorkload(Workload):
     def build_program(
         self, variant: Variant, profile: Any, graphs: Mapping[str, Graph]
     ) -> BatchProgram | GenerationProgram:
-        """Return what calls the graphs: the profile's ``program``, unless options decide it."""
+        """Return the program that calls the graphs: the profile's ``program``, unless options decide it."""
         program: BatchProgram | GenerationProgram = profile.program
         return program
 
@@ -91,10 +91,10 @@ class ProfiledWorkload(Workload):
         return next(iter(graphs.values())).fingerprint
 
     def profile(self, variant: Variant) -> ProfileParts:
-        """Return what the variant is made of.
+        """Return the profile of the variant.
 
         Raises:
-            UsageError: options are missing or would not be read, or there is no such profile.
+            UsageError: options are missing or not used, or there is no such profile.
         """
         return self._full(variant) if variant.profile is Profile.FULL else self._mini(variant)
 
@@ -112,7 +112,7 @@ class ProfiledWorkload(Workload):
             is_given = getattr(variant.options, field.name) != getattr(self.options, field.name)
             if is_given and field.name not in self.mini_options:
                 raise UsageError(
-                    f"the mini profile of {self.name} ships its files and takes no workload.{field.name}.",
+                    f"the mini profile of {self.name} includes its files and does not use workload.{field.name}.",
                     hint="Leave it out, or use --profile full.",
                 )
         mini: ShippedProfile = import_module(self._module("mini_profile")).MiniProfile.shipped()

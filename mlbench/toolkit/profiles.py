@@ -1,4 +1,4 @@
-"""What the two profiles of a workload have in common: one of shipped files, one of files that the user names."""
+"""Base classes for the two profiles of a workload: included files, and files that the user names."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 F_co = TypeVar("F_co", covariant=True)
-"""What says which files the official ones are."""
+"""The description of the official files."""
 
 
 class ProfileParts(ABC):
-    """What a run of one profile is made of.
+    """The parts of a run with one profile.
 
-    Most have a property ``program`` too: what calls the graphs. Where options decide it, the workload builds it.
+    Most have a property ``program`` too, which calls the graphs. Where options decide it, the workload builds it.
     """
 
     @property
     def folder(self) -> Path | None:
-        """What a native engine loads (a Hugging Face folder), where there is one."""
+        """Folder for a native engine (a Hugging Face folder), if there is one."""
         return None
 
     @abstractmethod
@@ -50,7 +50,7 @@ class ProfileParts(ABC):
 
     @property
     def deviations(self) -> tuple[str, ...]:
-        """Where its files are not the official ones: ``planes 8, not 64``."""
+        """Differences of its files from the official ones: ``planes 8, not 64``."""
         return ()
 
 
@@ -69,17 +69,17 @@ class OneGraph(ProfileParts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedProfile(ProfileParts):
-    """The mini profile: the files in the package's folder `mini`, and what its `mini.toml` says of them.
+    """The mini profile: the files in the package's folder `mini`, described by its `mini.toml`.
 
     A subclass is a frozen dataclass, whose further fields are further entries of `mini.toml`.
     """
 
     files: MiniFolder
     reference: Mapping[str, float]
-    """What the recipe measured: fp32, torch, the shipped weights; by the names of the scores."""
+    """Scores that the recipe measured (fp32, torch, the included weights), by name."""
 
     output_bounds: ClassVar[Mapping[Precision, float]] = {}
-    """How far outputs may be from the fp32 model's, by precision."""
+    """Bounds of the outputs' difference from the fp32 model's, by precision."""
     output_unit: ClassVar[str] = ""
     """Unit of that difference, as in `OutputReference`."""
 
@@ -99,7 +99,7 @@ class ShippedProfile(ProfileParts):
         return found
 
     def targets(self, rules: str) -> tuple[Target, ...]:
-        """Return what the scores must reach: the official shares of this profile's own reference.
+        """Return the targets: the official shares of this profile's own reference.
 
         Args:
             rules: LoadGen's name of the workload.
@@ -110,7 +110,7 @@ class ShippedProfile(ProfileParts):
         return self.rescaled_targets(rules)
 
     def own_targets(self, rules: Rules) -> tuple[Target, ...]:
-        """Return what the scores must reach by a workload's own rules: the same shares of this profile's reference.
+        """Return the targets by a workload's own rules: the same shares of this profile's reference.
 
         Raises:
             DataError: `mini.toml` has no reference for a score that has a target.
@@ -122,10 +122,10 @@ class ShippedProfile(ProfileParts):
         return rescaled_targets(rules, self.reference_score, **factors)
 
     def reference_score(self, name: str) -> float:
-        """Return what the recipe measured of a score.
+        """Return the recipe's value of a score.
 
         Raises:
-            DataError: `mini.toml` does not say it.
+            DataError: `mini.toml` does not have it.
         """
         if name not in self.reference:
             raise DataError(
@@ -152,22 +152,22 @@ class UserFilesProfile(ProfileParts, Generic[F_co]):
 
     @property
     def form(self) -> FileForm[Any]:
-        """What the files are like; raises `DataError` where a smaller set describes itself wrongly."""
+        """The form of the files; raises `DataError` for a wrong description of a smaller set."""
         return read_form(self.official, getattr(self.options, "smaller", None))
 
     @property
     def files(self) -> F_co:
-        """What the files are: the official ones, or a smaller set."""
+        """The description of the files: the official ones, or a smaller set."""
         found: F_co = self.form.files
         return found
 
     @property
     def deviations(self) -> tuple[str, ...]:
-        """Where the files are not the official ones; nothing for random weights, which come from no file."""
+        """Differences of the files from the official ones; empty for random weights, which have no files."""
         return self.form.deviations
 
     def targets(self, official: Sequence[Target]) -> tuple[Target, ...]:
-        """Return what the scores must reach."""
+        """Return the targets of the scores."""
         return self.form.targets(official)
 
     @abstractmethod
@@ -182,10 +182,10 @@ def check_files(workload: str, weights: Weights, options: Any, needs: Mapping[st
         workload: its name.
         weights: which weights the run uses; random ones come from no file.
         options: the workload's own, among them ``weights``.
-        needs: which options trained weights need, and what each holds.
+        needs: the options that trained weights need, each with its content.
 
     Raises:
-        UsageError: a file is missing or would not be read.
+        UsageError: a file is missing or not used.
     """
     if weights is Weights.RANDOM:
         if given := next((name for name in ("weights", "smaller") if getattr(options, name, None)), ""):
@@ -195,7 +195,7 @@ def check_files(workload: str, weights: Weights, options: Any, needs: Mapping[st
         if not getattr(options, name):
             raise UsageError(
                 f"the full profile of {workload} needs {what}.",
-                hint=f"Give it with --set workload.{name}=PATH, or let `mlbench fetch {workload}` bring it.",
+                hint=f"Give it with --set workload.{name}=PATH, or use `mlbench fetch {workload}`.",
             )
 
 

@@ -1,4 +1,4 @@
-"""An answer as its tokens come from a runtime, and when it is over by the workload's rules."""
+"""An answer whose tokens arrive from a runtime, and its end by the workload's rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StreamedAnswer:
     """The tokens of an answer, up to its end.
 
     It ends with the first end token, at the longest answer, or with an end token of ours where prompt and answer end
-    with the prompt's stop sequence. What a runtime sends beyond that is dropped.
+    with the prompt's stop sequence. Later tokens from a runtime are dropped.
 
     Raises:
         ValueError: the prompt can never be answered: it is empty, or leaves too few positions.
@@ -24,7 +24,7 @@ class StreamedAnswer:
     decoding: Decoding
     tokens: list[int] = field(default_factory=list, init=False)
     is_over: bool = field(default=False, init=False)
-    """Nothing more has to be computed; true from the start where the prompt ends with its stop sequence."""
+    """Whether the answer is complete; true from the start if the prompt ends with its stop sequence."""
 
     def __post_init__(self) -> None:
         count, decoding = len(self.prompt.tokens), self.decoding
@@ -63,7 +63,7 @@ class StreamedAnswer:
     def result(self) -> list[int]:
         """Return the tokens; raises ValueError where the answer is not over."""
         if not self.is_over:
-            raise ValueError(f"no more came after {len(self.tokens)} tokens, none of which is an end token")
+            raise ValueError(f"the answer stopped after {len(self.tokens)} tokens without an end token")
         return self.tokens
 
     def _end_at_stop_sequence(self) -> None:

@@ -48,7 +48,7 @@ class ArchiveReader(pickle.Unpickler):
         self._folder = name.removesuffix(".pkl")
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what stands for a class or function; refuse all that is not needed."""
+        """Return the stand-in for a class or function; refuse all others."""
         if module.startswith("__torch__."):
             return ScriptObject
         if (known := KNOWN.get(f"{module}.{name}")) is None:

@@ -177,7 +177,7 @@ def test_a_copy_is_no_link_to_the_cache(mlbench, tmp_path):
     ("graphs", "message"),
     [
         ([{"name": "../adder"}], r"graph '\.\./adder' cannot name a file\."),
-        ([{"dtype": "bfloat16"}], r"tensor x is bfloat16, which Triton does not take\."),
+        ([{"dtype": "bfloat16"}], r"tensor x is bfloat16, which Triton does not support\."),
         ([{}, {"name": "second", "dtype": "complex64"}], r"tensor x is complex64, which"),
     ],
 )

@@ -121,9 +121,9 @@ def yielding(*parts):
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ([], "no more came after 0 tokens"),
-        ([[], []], "no more came after 0 tokens"),
-        ([[7], [8]], "no more came after 2 tokens"),
+        ([], "the answer stopped after 0 tokens"),
+        ([[], []], "the answer stopped after 0 tokens"),
+        ([[7], [8]], "the answer stopped after 2 tokens"),
         ([[END]], "token 1 is an end token"),
         ([7], "'int' object is not iterable"),
         ([None], "'NoneType' object is not iterable"),

@@ -46,7 +46,7 @@ def test_all_else_is_the_graphs():
 
 
 def test_a_cap_below_the_smallest_size_is_refused():
-    with pytest.raises(UsageError, match="length=16, and the graph's smallest length is 32"):
+    with pytest.raises(UsageError, match="length=16, but the graph's smallest length is 32"):
         CappedGraph(graph(), {"length": 16})
 
 

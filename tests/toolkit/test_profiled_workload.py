@@ -119,7 +119,7 @@ def test_random_weights_claim_no_accuracy(toy):
 
 def test_the_mini_profile_takes_the_options_that_it_reads_and_names_the_first_other(toy):
     assert toy.workload.dataset(toy.variant(passes=3)) == "blue data"
-    with pytest.raises(UsageError, match=r"the mini profile of toy ships its files and takes no workload\.data\."):
+    with pytest.raises(UsageError, match=r"profile of toy includes its files and does not use workload\.data\."):
         toy.workload.dataset(toy.variant(passes=3, data="here"))
 
 

@@ -64,7 +64,7 @@ def test_at_the_longest_no_end_token_follows_a_stop_sequence():
 def test_an_answer_that_only_stops_coming_is_none():
     found = answer()
     found.add([7])
-    with pytest.raises(ValueError, match="no more came after 1 tokens"):
+    with pytest.raises(ValueError, match="the answer stopped after 1 tokens"):
         found.result()
 
 

@@ -1,4 +1,4 @@
-"""For authors of language workloads: official data, prompts, replies and metrics. Importing it loads nothing heavy."""
+"""Tools for language workloads: official data, prompts, replies and metrics. Importing it loads nothing heavy."""
 
 from mlbench.toolkit.language.graphs import CacheShape, language_graphs
 from mlbench.toolkit.language.hugging_face import check_config, listed_weights, weight_files, weights_fingerprint

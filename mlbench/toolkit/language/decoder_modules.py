@@ -144,7 +144,7 @@ class SlotCache:
 
 
 class Decoder(nn.Module):
-    """What prefill and decode have in common."""
+    """Base class of prefill and decode."""
 
     def __init__(self, network: Any, choices: int) -> None:
         """Store a Hugging Face causal language model, and how many of the likeliest tokens are asked for."""
@@ -159,7 +159,7 @@ class Decoder(nn.Module):
     def hidden(
         self, input_ids: Tensor, positions: Tensor, columns: Tensor, cache: SlotCache, **attends: Tensor
     ) -> Tensor:
-        """Return what the last layer makes of tokens (rows, tokens) at positions (rows, tokens): (..., width).
+        """Return the last layer's output for tokens (rows, tokens) at positions (rows, tokens): (..., width).
 
         ``attends`` goes to `attention`.
         """
@@ -187,7 +187,7 @@ class Decoder(nn.Module):
 
 
 def _places_of_largest(log_probabilities: Tensor, count: int) -> Tensor:
-    """Return where in each row the largest are, of equals the first first; none is above zero.
+    """Return the positions of the largest values in each row, ties in order; none is above zero.
 
     Equals are common: a lower precision leaves few values.
     """

@@ -45,7 +45,7 @@ def check_config(folder: Path, wanted: Mapping[str, Collection[object]]) -> None
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """What a ``config.json`` says."""
+    """The content of a ``config.json``."""
 
     values: JsonObject
 
@@ -54,7 +54,7 @@ class ModelDescription:
 
 
 def read_config(folder: Path) -> ModelDescription:
-    """Return what a folder's ``config.json`` says; raises `DataError` where it is missing or damaged."""
+    """Return a folder's ``config.json``; raises `DataError` where it is missing or damaged."""
     path = folder / "config.json"
     if os.path.isdir(folder) and not os.path.lexists(path):
         raise refusal(folder, f"model description cannot be read: {path}: {os.strerror(errno.ENOENT)}.", hint=_FOLDER)

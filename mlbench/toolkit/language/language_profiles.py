@@ -1,4 +1,4 @@
-"""What the profiles of language workloads have in common: a Hugging Face folder, its tokenizer, its model as graphs."""
+"""Base classes for profiles of language workloads: a Hugging Face folder, its tokenizer, its model as graphs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LanguageProfile(ProfileParts):
     @property
     @abstractmethod
     def program(self) -> TokenProgram:
-        """How answers are generated."""
+        """Rules for generating answers."""
 
     @abstractmethod
     def tokenizer(self) -> Tokenizer:
@@ -88,7 +88,7 @@ class ShippedLanguageProfile(ShippedProfile, LanguageProfile):
 class LanguageFilesProfile(UserFilesProfile[F_co], LanguageProfile):
     """The full profile of a language workload: the Hugging Face folder that the options name, or random weights.
 
-    The options have ``data``, ``weights``, ``smaller`` and ``layers``: so many of random weights, 0 for all.
+    The options have ``data``, ``weights``, ``smaller`` and ``layers``: the number of random layers, 0 for all.
     """
 
     workload: ClassVar[str]
@@ -111,12 +111,12 @@ class LanguageFilesProfile(UserFilesProfile[F_co], LanguageProfile):
 
     @property
     def deviations(self) -> tuple[str, ...]:
-        """Where files and configuration are not the official ones."""
+        """Differences of files and configuration from the official ones."""
         return (*self.form.deviations, *list_deviations(self.official_config, self.config.values))
 
     @property
     def allowed_config(self) -> Mapping[str, Collection[object]]:
-        """What the ``config.json`` of the user's folder may say."""
+        """Allowed values in the ``config.json`` of the user's folder."""
         return {name: (self.config[name],) for name in self.official_config}
 
     @property
@@ -125,7 +125,7 @@ class LanguageFilesProfile(UserFilesProfile[F_co], LanguageProfile):
         return Path(self.options.weights) if self.options.weights else None
 
     def check(self) -> None:
-        """Raise `UsageError` for options that are missing or would not be read."""
+        """Raise `UsageError` for options that are missing or not used."""
         layers, most_layers = self.options.layers, self.official_config[self.network.layers]
         if self.weights is Weights.TRAINED and layers:
             raise UsageError("trained weights have all their layers.", hint="Leave out workload.layers.")

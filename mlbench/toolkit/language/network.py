@@ -24,13 +24,13 @@ from mlbench.toolkit.module_graph import module_of
 RANDOM_SEED = 0
 
 _DTYPES = {Precision.BF16: "bfloat16", Precision.FP16: "float16"}
-"""What weights of matrix products can be read in, by the precision; in others they are read as fp32."""
+"""Types in which weights of matrix products are read, by precision; for others they are read as fp32."""
 
 _STORED = {"bfloat16": "BF16", "float16": "F16"}
 """Their codes in safetensors."""
 
 Config = Mapping[str, Any]
-"""What a ``config.json`` holds."""
+"""The content of a ``config.json``."""
 
 
 def _identity(network: Any) -> Any:

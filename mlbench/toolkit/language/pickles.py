@@ -167,7 +167,7 @@ class _Block:
 
     rows: Sequence[list[Any]]
     places: Sequence[int]
-    """Which column each row is."""
+    """Column of each row."""
 
 
 def _block(values: Any, places: Any, dimensions: int) -> _Block:

@@ -47,7 +47,7 @@ def unsplit(text: str) -> Sequence[str]:
 
 
 def sentences_used() -> str:
-    """Return which splitter `text_scores` uses here by itself: NLTK's version and a hash of its data, or none."""
+    """Return the default splitter of `text_scores` here: NLTK's version and a hash of its data, or none."""
     import nltk
 
     if punkt_sentences() is None:

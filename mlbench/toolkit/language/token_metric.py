@@ -1,4 +1,4 @@
-"""What the metrics of the language workloads have in common: replies of tokens, and a line of plain numbers."""
+"""Base class for metrics of language workloads: replies of tokens, and a line of plain numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PRINTED_NAMES = {
     "gsm8k_accuracy": "gsm8k",
     "mbxp_accuracy": "mbxp",
 }
-"""What the official scripts print for a score, where that is not the submission checker's name of it."""
+"""The official scripts' names of scores that differ from the submission checker's."""
 
 
 _OF_SENTENCES = "rougeLsum", "GEN_LEN"
@@ -49,12 +49,12 @@ class TokenMetric(Metric):
         sentences: Sentences | None = None,
         profile: Profile = Profile.FULL,
     ) -> None:
-        """Store what to compare with.
+        """Store the references and limits.
 
         Args:
             references: what the answer to each sample is compared with.
             tokenizer: turns replies back into text.
-            targets: what the scores must reach.
+            targets: limits of the scores.
             dtype: how a token is stored: int64 or int32.
             sentences: splits a text into sentences; None for NLTK's splitter, where its data is installed.
             profile: whose limits hold between two answers to a sample.
@@ -93,7 +93,7 @@ class TokenMetric(Metric):
         return str({_PRINTED_NAMES.get(name, name): scores[name] for name in self.printed if name in scores})
 
     def difference(self, reply: bytes, reference: bytes) -> float:
-        """Return which share of two answers is not the same; see `token_difference`."""
+        """Return the difference of two answers; see `token_difference`."""
         return token_difference(reply, reference, dtype=self._dtype)
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:

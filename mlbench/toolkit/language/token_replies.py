@@ -83,7 +83,7 @@ def _tidy(text: str) -> str:
 
 
 def token_difference(reply: bytes, reference: bytes, *, dtype: str) -> float:
-    """Return which share of the longer of two answers to one sample is not in the other in the same order, 0 to 1.
+    """Return the share of the longer of two answers that is not in the other in the same order, 0 to 1.
 
     Equal bytes would be too strict at lower precisions: another batch rounds differently, a token with a close rival
     changes, and the rest may diverge. An answer cut in half has a difference of 0.5.
@@ -115,5 +115,5 @@ def _longest_common(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def token_limits(profile: Profile) -> Mapping[Precision, DifferenceLimits]:
-    """Return how far answers of a profile's model may be from the accuracy run's, at each precision."""
+    """Return the limits of the answers' difference from the accuracy run's, for each precision."""
     return MINI_LIMITS if profile is Profile.MINI else FULL_LIMITS

@@ -29,11 +29,11 @@ _FIRST_SPARE_USER, _MOST_PROCESSES = 0x60000000, 1 << 22
 
 
 class Action(StrEnum):
-    """What the keeper is asked for."""
+    """The kinds of requests to the keeper."""
 
     RUN = "run"
     MAKE_FOLDER = "make folder"
-    """In memory, over one that is there, with which it goes."""
+    """Make a folder in memory, over an existing one, and remove it with that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class SandboxJob:
     command: tuple[str, ...]
     environment: Mapping[str, str]
     folder: str
-    """Where it starts, and the only place where it may write."""
+    """Its working folder, and the only one where it may write."""
     readable: tuple[str, ...]
     """Files and folders that it may read and run."""
     mount_point: str

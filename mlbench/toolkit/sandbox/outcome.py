@@ -21,13 +21,13 @@ class Wall(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
-    """What one program may use, all its processes together unless said otherwise.
+    """Limits of a program, for all its processes together unless noted.
 
-    Who keeps which limit behind which wall: ``docs/sandbox.md``.
+    For how each wall enforces them see ``docs/sandbox.md``.
     """
 
     wall_s: float = 20.0
-    """From its start; then it is killed, with all that it started."""
+    """Time from its start, after which it is killed with all its children."""
     cpu_s: float = 60.0
     """Processor time of each process."""
     memory_bytes: int = 4 << 30
@@ -43,10 +43,10 @@ class SandboxLimits:
 
 
 class Ending(StrEnum):
-    """Why a program is over."""
+    """Reason of the end of a program."""
 
     EXIT = "exit"
-    """By itself, or by a signal of its own or of the kernel."""
+    """It ended by itself, or by its own signal or the kernel's."""
     WALL_TIME = "wall time"
     CPU_TIME = "processor time"
     MEMORY = "memory"
@@ -56,7 +56,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a supervisor tells of a program: its end, or why there was none."""
+    """A supervisor's report: the end of a program, or the reason why it did not run."""
 
     ending: Ending = Ending.EXIT
     returncode: int = 127

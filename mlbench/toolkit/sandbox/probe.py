@@ -41,14 +41,14 @@ print("done")
 
 
 class ProgramRunner(Protocol):
-    """What runs programs: `mlbench.toolkit.Sandbox`."""
+    """A runner of programs, as `mlbench.toolkit.Sandbox`."""
 
     def run(self, command: Sequence[str], *, limits: SandboxLimits | None = None) -> Outcome:
         """Run one program in a fresh folder."""
 
 
 def weakness(sandbox: ProgramRunner) -> str:
-    """Return what a program can do that the sandbox should prevent, or why none can run; empty if there is nothing."""
+    """Return the escapes that a program can make, or the reason why none can run; empty if the sandbox works."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server:
         Path(folder, "secret").write_text("secret")
         arguments = (folder, str(server.getsockname()[1]), str(os.getpid()))

@@ -1,4 +1,4 @@
-"""What programs in the sandbox may read: the system's programs and libraries, and interpreters that live elsewhere."""
+"""Paths that programs in the sandbox may read: the system's programs and libraries, and other interpreters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def readable_paths(more: Iterable[Path] = ()) -> tuple[str, ...]:
-    """Return what to show: no path lies below another, and links on the way to one are shown too.
+    """Return the readable paths: none lies below another, and links on the way to one are included.
 
     A folder that holds the user's home is left out.
     """

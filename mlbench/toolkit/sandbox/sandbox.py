@@ -55,7 +55,7 @@ class Sandbox:
     """
 
     def __init__(self, wall: Wall, *, readable: Sequence[Path] = ()) -> None:
-        """Store which wall; `available` finds the one that stands here.
+        """Store the wall; use `available` to find a working one.
 
         Args:
             wall: what stands between programs and the machine.
@@ -71,14 +71,14 @@ class Sandbox:
 
     @classmethod
     def available(cls, *, insist: bool = False, setting: str = "") -> Sandbox:
-        """Return a sandbox behind the strongest wall that stands on this machine: each is tried by a program behind it.
+        """Return a sandbox with the strongest wall that works on this machine: a program inside tests each.
 
         Args:
-            insist: run programs even where none stands.
+            insist: run programs even if none works.
             setting: how the user insists, for the hint: ``--set workload.run_unprotected=true``.
 
         Raises:
-            UnavailableError: no wall stands, and the user does not insist.
+            UnavailableError: no wall works, and the user does not insist.
         """
         reasons = []
         for wall in (Wall.NAMESPACES, Wall.LANDLOCK):

@@ -13,7 +13,7 @@ DEEPEST = 100
 """How many levels below a folder are looked at; a program that nests more has passed the limit of its folder."""
 
 _ENTRY_BYTES = 4096
-"""What an entry counts besides its content: as many can be made as in a folder in memory."""
+"""Size that an entry counts in addition to its content, as in a folder in memory."""
 _READ = os.R_OK | os.X_OK
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

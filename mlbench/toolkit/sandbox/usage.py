@@ -1,4 +1,4 @@
-"""What a program and all that it started use, as far as the kernel tells."""
+"""Resources of a program and all its children, from the kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REMOVED = " (deleted)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What processes hold, each thing counted once."""
+    """Resources of processes, each counted once."""
 
     memory_bytes: int
     """Theirs, with what their pipes and sockets can hold."""
@@ -28,7 +28,7 @@ class Usage:
 
 
 def usage_of(pids: Iterable[int]) -> Usage:
-    """Return what these processes hold."""
+    """Return the resources of these processes."""
     buffers: set[str] = set()
     removed: dict[tuple[int, int], int] = {}
     memory_bytes = 0

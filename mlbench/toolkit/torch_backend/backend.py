@@ -27,18 +27,19 @@ class TorchBackend(GraphBackend):
 
     options: TorchOptions = TorchOptions()
     precisions = (Precision.FP32, Precision.BF16, Precision.FP16)
-    """What it computes in, for `Probe.precisions`."""
+    """Its precisions, for `Probe.precisions`."""
 
     def __init__(self) -> None:
         self._why_eager: dict[str, str] = {}
-        """By graph whose compiling was left open, why it was not compiled. Shared with the copies of other options."""
+        """Reasons why graphs were not compiled where that was left open, by graph. Shared with copies of other
+        options."""
 
     def for_workers(self, workers: int) -> Self:
         """Give each worker its part of the cores."""
         return self.with_options(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
     def instance(self, number: int, of: int) -> Self:
-        """Take a GPU of its own, unless ``device`` names one by its number; without GPUs the backend as it is."""
+        """Take the next GPU, unless ``device`` has a number; without GPUs return the backend itself."""
         import torch
 
         options = self.options
@@ -47,7 +48,7 @@ class TorchBackend(GraphBackend):
             return self
         if of > gpus:
             raise UsageError(
-                f"execution.instances is {of}, and torch {torch.__version__} can use {gpus} GPUs here.",
+                f"execution.instances is {of}, but torch {torch.__version__} can use {gpus} GPUs here.",
                 hint=f"Expected 1 to {gpus}, or a backend.device that all instances share: cuda:0.",
             )
         return self.with_options(replace(options, device=f"cuda:{number}"))
@@ -92,7 +93,7 @@ class TorchBackend(GraphBackend):
         return _executable(graph.module(), graph, device, dtypes[precision], replace(options, compile=False))
 
     def observe(self) -> RuntimeFacts:
-        """Return how torch was set up on this machine."""
+        """Return torch's setup on this machine."""
         import torch
 
         device, eager = self.device(), {name: reason for name, reason in self._why_eager.items() if reason}

@@ -1,4 +1,4 @@
-"""Whether a graph is compiled where a setting leaves that open: what is compiled once, for all its sizes."""
+"""Decides whether a graph is compiled where a setting leaves that open: graphs compiled once for all sizes are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ and a graph of many layers takes many minutes."""
 
 
 def why_eager(graph: Graph, module: torch.nn.Module, device: torch.device, precision: Precision) -> str:
-    """Return why a graph with state is not compiled ahead of time unless a setting says so; empty if it is.
+    """Return the reason why a graph with state is not compiled ahead of time unless a setting says so; empty if it is.
 
     The answer is the same in each run on a machine, whatever its cache holds.
     """

@@ -41,7 +41,7 @@ class Recording(Protocol):
 
     @property
     def outputs(self) -> Tensors:
-        """Where each replay leaves them."""
+        """Outputs of each replay."""
 
     def replay(self) -> None:
         """Compute again: read from where the recorded call read, and write to where it wrote."""
@@ -99,7 +99,7 @@ class CudaRecorder:
 
 @dataclass(slots=True)
 class _Shapes:
-    """What is known of calls with certain shapes."""
+    """Facts about calls with certain shapes."""
 
     calls: int = 0
     compute: Compute | None = None

@@ -58,7 +58,7 @@ class TorchModule:
         return compiled
 
     def compute(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        """Return what the module makes of tensors on its device."""
+        """Return the module's outputs for tensors on its device."""
         with torch.inference_mode(), self._lowered():
             returned = self._run(*tensors)
         return (returned,) if isinstance(returned, torch.Tensor) else returned
@@ -98,7 +98,7 @@ class TorchExecutable(TorchModule):
         self._replayed = ReplayedBatches(self.compute, CudaRecorder(device)) if replays else None
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
-        """Compute all outputs, in the dtypes of their specs, in memory of their own."""
+        """Compute all outputs, in the dtypes of their specs, in new memory."""
         with self.current_device():
             placed = self.placed(inputs)
             return self.named(self._replayed(placed) if self._replayed else self.compute(placed))

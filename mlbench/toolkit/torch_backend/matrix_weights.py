@@ -1,4 +1,4 @@
-"""Which weights of a module a lower precision stores: those of matrix products and convolutions."""
+"""The weights of a module that a lower precision stores: those of matrix products and convolutions."""
 
 from __future__ import annotations
 

@@ -12,21 +12,22 @@ from mlbench.contracts.tunable import Tunable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchOptions:
-    """What can be set on any backend of torch modules."""
+    """Options of all backends of torch modules."""
 
     device: str = "auto"
-    """Where to compute: ``cpu``, ``cuda`` or ``cuda:1`` (AMD's too); ``auto``: the first GPU that torch can use, else
+    """Device: ``cpu``, ``cuda`` or ``cuda:1`` (AMD's too); ``auto``: the first GPU that torch can use, else
     the CPU."""
     threads: Annotated[int, Ge(0), Le(1024)] = 0
-    """Threads per operator on the CPU; 0: one per physical core, shared out among ``execution.workers``."""
+    """Threads per operator on the CPU; 0: one per physical core, divided among ``execution.workers``."""
     compile: Annotated[bool | Literal["auto"], Tunable((False, True))] = False
     """Compile modules; on a CPU it needs a C++ compiler. A graph with state (a language model) is compiled once for all
     shapes, in fp32 on a CPU, and kept in the cache; any other goes through torch.compile, again for new shapes.
-    ``auto``: what is compiled once and has up to 1 GiB of weights, where there is a compiler; all else runs eagerly."""
+    ``auto``: only graphs that are compiled once and have up to 1 GiB of weights, if there is a compiler; others run
+    eagerly."""
     compile_mode: str = "default"
     """torch.compile's ``mode``: ``default``, ``reduce-overhead``, ``max-autotune``, ..."""
     channels_last: Annotated[bool, Tunable((False, True))] = True
-    """Keep images with their channels innermost, where an input's layout says that it holds images."""
+    """Keep images with their channels innermost, if an input's layout is that of images."""
     cuda_graphs: bool = True
-    """On a GPU, record calls that come again, and replay them: batches, of graphs of which nothing else varies from
-    call to call, and calls of graphs with state (a language model's decode steps)."""
+    """On a GPU, record repeated calls and replay them: batches of graphs in which only the batch varies, and calls of
+    graphs with state (a language model's decode steps)."""
