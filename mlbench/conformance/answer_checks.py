@@ -61,7 +61,7 @@ def names_a_failing_sample(subject: Subject) -> None:
             demand(
                 count + len(reasons) == 1,
                 f"{where}, with a failing sample about, was answered {count} times and given up {len(reasons)} times.",
-                "Catch what a program raises, and complete or fail each sample exactly once.",
+                "Catch errors of the program, and complete or fail each sample exactly once.",
             )
             if index == Poisoned.INDEX:
                 demand(
@@ -70,7 +70,7 @@ def names_a_failing_sample(subject: Subject) -> None:
                 demand(
                     bool(reasons[0].strip()),
                     f"{where} was given up without a reason.",
-                    "Say in reply.fail what went wrong.",
+                    "Give the reason in reply.fail.",
                 )
             elif pattern is ONE_AT_A_TIME:
                 demand(

@@ -1,4 +1,4 @@
-"""Why a check failed, in a form in which two checks that failed of one cause are alike; and in whose code it was."""
+"""The cause of a failed check, equal for checks with the same cause, and the owner of the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KIT = "mlbench.conformance"
 
 
 def cause_of(error: BaseException) -> str:
-    """Return what two failures share where one cause made both.
+    """Return a key that two failures with the same cause share.
 
     That is the kind of the error and the line that raised it, since a message may name another graph each time. Demands
     of the kit are raised in one place; their own words tell them apart. An engine that answers nothing is one cause.
@@ -33,7 +33,7 @@ def cause_of(error: BaseException) -> str:
 
 
 def cause_of_hang(reason: str) -> str:
-    """Return what two hangs share where one call made both: the call, or nothing where Python cannot tell it.
+    """Return a key that two hangs in the same call share: the call, or empty if Python cannot tell it.
 
     Args:
         reason: as a `HangGuard` or LoadGen's watchdog gives it; how long it lasted, the line, who called, and how many

@@ -53,7 +53,7 @@ def _difference(found: np.ndarray, right: np.ndarray, is_close: np.ndarray) -> s
 
 
 def _advice(found: np.ndarray, right: np.ndarray, allowed: Tolerance) -> str:
-    """Say what the difference looks like."""
+    """Describe the difference."""
     places = [place_of(row, right, allowed) for row in found]
     if None not in places:
         return f"These are the right rows in the wrong places ({places}): look for a swap, or a transposed batch."
@@ -61,5 +61,5 @@ def _advice(found: np.ndarray, right: np.ndarray, allowed: Tolerance) -> str:
         return "There are NaNs: look for an overflow, or memory that was read before it was written."
     wrong_rows = [row for row, place in enumerate(places) if place != row]
     if len(wrong_rows) < len(found):
-        return f"Only rows {wrong_rows} are wrong: look at padding, and at what a shorter batch leaves in a buffer."
+        return f"Only rows {wrong_rows} are wrong: check padding, and old values of longer batches in a buffer."
     return "All rows are wrong: compare with graph.module() on the same inputs, first at fp32."

@@ -1,4 +1,4 @@
-"""What is done to a model, or to its answers, that a sound accuracy target must notice."""
+"""Damage to a model or its answers that a sound accuracy target must detect."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DamagedGraph(WrappedGraph):
 
 
 def to_weights(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
-    """Return what changes every parameter of a module, once where several graphs share it."""
+    """Return a function that changes every parameter of a module, once if several graphs share it."""
 
     def damage(module: torch.nn.Module) -> None:
         import torch

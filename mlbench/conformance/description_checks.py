@@ -25,7 +25,7 @@ def has_a_name_and_options(subject: Subject) -> None:
     demand(
         bool(backend.title) and "\n" not in backend.title,
         f"the title is {backend.title!r}.",
-        "Say in one line what it is, for `mlbench list`.",
+        "Describe it in one line, for `mlbench list`.",
     )
     options = type(backend.options)
     is_frozen = dataclasses.is_dataclass(options) and options.__dataclass_params__.frozen  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ def probes_at_once(subject: Subject) -> None:
     )
     demand(
         subject.precision in probe.precisions,
-        f"probe() offers {', '.join(probe.precisions)}, and not {subject.precision}.",
+        f"probe() offers {', '.join(probe.precisions)}, but not {subject.precision}.",
         "List every precision that compile() takes, best supported first.",
     )
 

@@ -84,7 +84,7 @@ def answers_after_flush(subject: Subject) -> None:
     demand_answer(
         in_time,
         f"3 samples of a batch of 8 were not answered within {subject.patience_s:g} s of flush().",
-        "flush() means that no more samples are coming: run what waits.",
+        "flush() means that no more samples are coming: run the waiting ones.",
         is_silent=reply.is_silent,
     )
 
@@ -137,7 +137,7 @@ def is_silent_after_exit(subject: Subject) -> None:
     demand(
         not reply.late_ids,
         f"{len(reply.late_ids)} replies came after __exit__ had returned.",
-        "Stop and join threads in __exit__, and cancel what they have not begun.",
+        "Stop and join threads in __exit__, and cancel work that they have not begun.",
     )
 
 
@@ -183,7 +183,7 @@ def _demand_runtime_facts(backend: Backend) -> None:
     demand(
         not odd,
         f"Backend.observe() returns {odd and extra[odd[0]]!r} as {odd and odd[0]}.",
-        "Return what RuntimeFacts says of its fields, and anything else in its extra.",
+        "Return RuntimeFacts with values of the declared types, and other facts in its extra.",
     )
 
 
@@ -194,7 +194,7 @@ def _demand_statistics(engine: Engine) -> None:
     demand(
         not odd,
         f"Engine.statistics() returns {odd and statistics.extra[odd[0]]!r} as {odd and odd[0]}.",
-        f"Return what {type(statistics).__name__} says of its fields, and anything else in its extra.",
+        f"Return each field as {type(statistics).__name__} describes it, and anything else in its extra.",
     )
     count = statistics.truncated_prompts or 0
     demand(

@@ -85,7 +85,7 @@ class CheckRequest:
         return checks_for(self.subject().backend)
 
     def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], ChecksRequest]:
-        """Return what runs some checks in a child, and what that is asked."""
+        """Return the child's function for some checks, and its request."""
         modules = modules_of_checks(Plugins.discover().backend(self.backend))
         function = ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer, modules)
         return function, ChecksRequest(request=self, checks=checks)
@@ -99,22 +99,22 @@ def _with_options(backend: Backend, options: Any) -> Backend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """How one check went."""
+    """The result of a check."""
 
     check: str
     demand: str
     """The requirement, in a sentence."""
     seconds: float
     reason: str
-    """What was found and what was expected; empty when the check passed."""
+    """The finding and the expectation; empty if the check passed."""
     hint: str
-    """What the backend's author should do."""
+    """The fix for the backend's author."""
     cause: str = ""
     """Equal for checks that failed with one cause; empty when the check passed."""
     raised_in: str = ""
-    """Whose code raised the error; empty where that is unknown."""
+    """Owner of the code that raised the error; empty if unknown."""
     refused: str = ""
-    """The `ModelKind` that the backend will not run, for ``reason``: nothing was checked, and nothing failed."""
+    """The `ModelKind` that the backend will not run, for ``reason``: nothing was checked, so nothing failed."""
     taken: Sequence[str] = ()
     """The kinds of model that the backend took for the check."""
     is_hang: bool = False
@@ -144,7 +144,7 @@ class KitRequest(Protocol):
         """Return the checks that apply."""
 
     def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], object]:
-        """Return what runs some checks in a child, and what that is asked."""
+        """Return the child's function for some checks, and its request."""
 
 
 def examine(
@@ -168,7 +168,7 @@ def examine(
         limits = ProcessLimits.for_run(request.timeout_s + _GRACE_S)
         outcome = call_isolated(function, asked, log, limits, examination.on_message)
         if isinstance(outcome, Failure):
-            reason, hint = f"{outcome.kind}: {outcome.message}", f"The end of {log} says more."
+            reason, hint = f"{outcome.kind}: {outcome.message}", f"See the end of {log}."
             examination.end(reason, hint, is_hang=outcome.kind is FailureKind.HANG)
             if examination.remaining == remaining:
                 raise PluginError(f"no check could begin: {reason}.", hint=hint)
@@ -200,7 +200,7 @@ class Examinee(Protocol):
 
     @property
     def plugin(self) -> object:
-        """What is checked."""
+        """The subject of the check."""
 
     @property
     def timeout_s(self) -> float:
@@ -232,7 +232,7 @@ def run_each(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """Why a check failed and what to do; all of it empty where it passed."""
+    """The reason and fix of a failed check; empty if it passed."""
 
     reason: str = ""
     hint: str = ""
@@ -309,7 +309,7 @@ def _outcome(check: Callable[[Any], None], subject: Any) -> _Outcome:
             traceback.print_exc()  # a runtime's own words, of which a message has one line
         if isinstance(error, MlbenchError):
             reason, hint = printable(error.message), printable(error.hint)
-            hint = hint or ("The log has all that the error behind it says." if error.__cause__ else "")
+            hint = hint or ("The log has the full error." if error.__cause__ else "")
         else:
             reason, hint = describe_error(error), "The traceback is in the log."
         return _Outcome(
@@ -392,7 +392,7 @@ def _judge_refusal(finding: Finding, taken_for: Mapping[str, str]) -> Finding:
     return replace(
         finding,
         refused="",
-        reason=f"the backend refused {finding.refused}, which it took for the check {other}: {finding.reason}",
+        reason=f"the backend refused {finding.refused}, but accepted them for the check {other}: {finding.reason}",
         cause=f"refused {finding.refused}, taken elsewhere",
         hint="Refuse a kind of model each time, or never: a plan's batching is a suggestion.",
     )

@@ -1,4 +1,4 @@
-"""Which checks apply to which backend, in the order they are run."""
+"""The checks for each kind of backend, in order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MODULES_OF_KIT = ("mlbench.conformance.isolated", "mlbench.loadgen.drive")
 
 
 def modules_of_checks(backend: Backend) -> tuple[str, ...]:
-    """Return what the checks of a backend import, which takes longer than many a check; torch only for those of graphs.
+    """Return the modules that the checks of a backend import, since importing takes longer than many checks.
 
     What all backends need comes first: the processes that have imported it are shared.
     """

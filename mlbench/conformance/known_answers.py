@@ -1,7 +1,7 @@
 """Test inputs for backends: two small graphs with known answers, and a dataset and a program around one of them.
 
 Everything is seeded, and the answers are the torch modules' own. Any two rows of an answer lie further apart than what
-the coarsest precision allows, so a row in the wrong place cannot pass for rounding (a test holds this).
+the coarsest precision allows, so a row in the wrong place cannot be mistaken for rounding (a test holds this).
 """
 
 from __future__ import annotations

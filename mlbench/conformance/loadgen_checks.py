@@ -118,7 +118,7 @@ def _demand_no_faults(subject: Subject, scenario: Scenario) -> None:
     demand(
         not faults,
         f"LoadGen's {scenario.name} test has {len(faults)} faults, the first: {faults and faults[0]}.",
-        "Such a run is INVALID. The other checks narrow down where it comes from.",
+        "Such a run is INVALID. The other checks narrow down the cause.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the preparation of a workload comes to, in a process of its own: ``python -m`` prints it as JSON."""
+"""The result of a workload's preparation, in a separate process: ``python -m`` prints it as JSON."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def prepare(workload: Workload, variant: Variant) -> Preparation:
 
 
 def prepare_elsewhere(workload: str, settings: Mapping[str, str], *, hash_seed: int) -> Preparation:
-    """Return what `prepare` comes to in a fresh process, whose sets and dictionaries of hashes are ordered by a seed.
+    """Return the result of `prepare` in a fresh process, with a seed for the order of sets.
 
     Raises:
         ConformanceError: the process ended without an answer; the message has its last line.

@@ -30,10 +30,10 @@ class _Conformance:
     """A subclass gives the fixture ``backend``; tests are skipped where the backend cannot run."""
 
     precision: Precision | None = None
-    """What to compute in; None: what the backend prefers."""
+    """Precision to compute in; None: the backend's first."""
 
     kind: ModelKind
-    """What the backend is here to run; of anything else a refusal skips the test."""
+    """Kinds of models that the backend must run; a refusal of others skips the test."""
 
     @pytest.fixture
     def subject(self, backend: Backend) -> Subject:

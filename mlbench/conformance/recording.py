@@ -51,7 +51,7 @@ class RecordingReply(Reply):
         self.refused: list[str] = []
         """Errors of calls whose samples are unknown."""
         self.invalidated: list[str] = []
-        """Why the engine made the run invalid."""
+        """Reason why the engine made the run invalid."""
 
     def complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None

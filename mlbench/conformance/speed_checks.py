@@ -59,7 +59,7 @@ def answers_content_not_indices(subject: Subject) -> None:
         demand(
             bool(np.abs(answer - other).sum() <= np.abs(answer - own).sum()),
             f"sample {index} with the content of sample {moved[index].base} was answered as sample {index}.",
-            "Compute an answer from what `samples.dataset.sample(index)` returns; remember none by index.",
+            "Compute an answer from what `samples.dataset.sample(index)` returns; do not cache it by index.",
         )
 
 

@@ -120,14 +120,14 @@ def keeps_requests_apart(subject: Subject) -> None:
     """Prompts that differ in one token, at work together, are each given the answer to their own."""
     known = {index: fixed_answers()[index] for index in TWINS}
     with ready(subject) as (engine, dataset):
-        asked = ask(subject, engine, dataset, [*TWINS] * (1 + _COPIES), "beside prompts that differ in one token")
+        asked = ask(subject, engine, dataset, [*TWINS] * (1 + _COPIES), "next to prompts that differ in one token")
     for index, prompt, answer in asked.answers(subject):
         given = tuple(answer.tolist())
         other = next((each for each, right in known.items() if each != index and right == given), None)
         demand(
             other is None,
             f"prompt {index} is given the answer to prompt {other}.",
-            "Answer the samples of the request itself; look at what is kept of prompts that begin or end alike.",
+            "Answer the samples of the request itself; check any cache keyed by how prompts begin or end.",
         )
         wrong = wrong_token(prompt, given, subject.precision)
         demand(not wrong, f"prompt {index} ({asked.where}): {wrong}.", _COMPUTE)
@@ -168,7 +168,7 @@ def answers_prompts_not_indices(subject: Subject) -> None:
         demand(
             tuple(answer.tolist()) != fixed_answers()[index],
             f"sample {index} with the content of prompt {moved[index].base} was answered as prompt {index}.",
-            "Compute an answer from what `samples.dataset.sample(index)` returns; remember none by index.",
+            "Compute an answer from what `samples.dataset.sample(index)` returns; do not cache it by index.",
         )
     demand_right(subject, asked)
 
@@ -205,8 +205,8 @@ def ends_at_stop_sequences(subject: Subject) -> None:
         if wrong := wrong_token(prompt, answer.tolist(), subject.precision):
             right = right_answer(prompt)
             raise ConformanceError(
-                f"prompt {index} with the stop sequence {list(prompt.stop)}: {wrong}; {len(answer)} tokens came, and "
-                f"the answer has {len(right)}.",
+                f"prompt {index} with the stop sequence {list(prompt.stop)}: {wrong}; {len(answer)} tokens came "
+                f"instead of {len(right)}.",
                 hint="End with an end token after Prompt.stop, whose tokens stay in the answer; others run on.",
             )
 

@@ -1,4 +1,4 @@
-"""What Hugging Face's `generate` answers to the kit's prompts, and whether an engine's answer is right.
+"""The answers of Hugging Face's `generate` to the kit's prompts, and the check of an engine's answers.
 
 In fp32 an answer is right when it is `generate`'s, token for token. In a lower precision near ties are decided
 otherwise and the rest of the answer with them; there each token must be as likely as the likeliest after the tokens
@@ -54,17 +54,17 @@ def demand_reference() -> None:
 
 @cache
 def fixed_answers() -> tuple[Tokens, ...]:
-    """Return what `generate` answers to each of the fixed prompts, without their stop sequences."""
+    """Return `generate`'s answer to each of the fixed prompts, without their stop sequences."""
     return generated_answers(fixed_prompts())
 
 
 def generated_answers(prompts: Sequence[Prompt]) -> tuple[Tokens, ...]:
-    """Return what `generate` answers to each prompt: new tokens, the end token included."""
+    """Return `generate`'s answer to each prompt: new tokens, the end token included."""
     return tuple(_generate(prompt) for prompt in prompts)
 
 
 def right_answer(prompt: Prompt) -> Tokens:
-    """Return what `generate` answers to a prompt, its stop sequence obeyed."""
+    """Return `generate`'s answer to a prompt, with its stop sequence."""
     return end_at_stop(prompt, _generate(Prompt(tokens=prompt.tokens)))
 
 

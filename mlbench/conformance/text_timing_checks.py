@@ -53,7 +53,7 @@ def reports_nothing_before_it_is_computed(subject: Subject) -> None:
                 break
     demand(
         ratio < _MOST_KNOWN or max(new_ns) < _LEAST_NS,
-        f"the first token of new content takes {ratio:.3g} times as long as of content that was asked before.",
+        f"the first token of new content takes {ratio:.3g} times as long as that of content sent before.",
         "Remember no answers, and no first tokens: keys and values of a prompt's beginning are all that may be kept.",
     )
 

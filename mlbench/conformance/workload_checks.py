@@ -1,4 +1,4 @@
-"""What a workload must do to be worth measuring: be the same each time, and notice what is wrong."""
+"""Requirements for a workload: it is reproducible, and its target detects wrong answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlbench.rules.scoring import Accuracy, agreement
 WorkloadCheck = Callable[[WorkloadSubject], None]
 """Returns when the workload does what the check's docstring demands; else raises `ConformanceError`."""
 
-_SENSITIVE = "A target must be missed by what is broken: score more, ask for more samples, or raise the target."
+_SENSITIVE = "Broken answers must miss a target: score more, use more samples, or raise the target."
 _SCORE_TOLERANCE = 1e-6
 _MOST_DIFFERING = 0.01
 """The share that a run allows."""
@@ -30,14 +30,14 @@ def prepares_the_same_each_time(subject: WorkloadSubject) -> None:
     demand(
         not (difference := one.difference_from(other)),
         f"a second preparation differs: {difference}.",
-        "Seed what is random, and sort what comes from sets and folders.",
+        "Seed random generators, and sort items of sets and folders.",
     )
 
 
 def meets_its_targets(subject: WorkloadSubject) -> None:
     """The trained model, computed in fp32, meets every required target."""
     found = subject.trial.score(subject.trial.honest)
-    demand(found is not None, "the metric refuses the trained model's replies.", "Read what the program writes.")
+    demand(found is not None, "the metric refuses the trained model's replies.", "Check the program's output.")
     assert found
     demand(found.is_met, f"the trained model misses its target: {_spell(found)}.", "Measure the reference again.")
 
@@ -50,7 +50,7 @@ def gives_stable_replies(subject: WorkloadSubject) -> None:
     first = next(iter(found.differing), "none")
     demand(
         is_stable,
-        f"of {found.checked} replies {len(found.differing)} are others one at a time than in batches (first: {first}), "
+        f"of {found.checked} replies {len(found.differing)} change with the batch (first: {first}), "
         f"by {found.mean:.3g} on average, where {found.limits.mean:.3g} is allowed.",
         "Keep no state between calls, let no sample change another's, or see Metric.difference where rounding differs.",
     )

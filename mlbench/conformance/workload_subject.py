@@ -55,7 +55,7 @@ class WorkloadTrial:
 
     @cached_property
     def honest(self) -> list[LoggedReply]:
-        """What the backend answers to each sample."""
+        """The backend's answer to each sample."""
         return self.answer()
 
     def metric(self) -> Metric:
@@ -102,7 +102,7 @@ class WorkloadTrial:
             is_done = reply.wait(query, patience_s)
         if not is_done or reply.failures:
             reason = next(iter(reply.failures.values()), [f"not all was answered in {patience_s:g} s"])[0]
-            raise ConformanceError(f"the program gave no answer: {reason}.", hint="The log has what it printed.")
+            raise ConformanceError(f"the program gave no answer: {reason}.", hint="The log has its output.")
         return [
             LoggedReply(index=index, data=np.asarray(answer).tobytes(), token_count=np.size(answer))
             for index, (answer,) in sorted(reply.answers.items())
@@ -115,7 +115,7 @@ class WorkloadTrial:
             self.on_progress()
 
     def score(self, replies: Sequence[LoggedReply]) -> Accuracy | None:
-        """Return what the metric says of some answers; None where it refuses them as no answers."""
+        """Return the metric's scores of some answers; None if it refuses them."""
         try:
             return score(self.metric(), replies, Precision.FP32)
         except InvalidRunError:

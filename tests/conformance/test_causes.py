@@ -124,7 +124,7 @@ class Unable(Exporting):
 
 @pytest.mark.parametrize(
     ("hint", "told"),
-    [("", "The log has all that the error behind it says."), ("Choose fp32.", "Choose fp32.")],
+    [("", "The log has the full error."), ("Choose fp32.", "Choose fp32.")],
 )
 def test_all_that_a_runtime_said_is_in_the_log_though_the_message_has_one_line_of_it(capsys, hint, told):
     found, *_ = findings_of(Unable(hint))

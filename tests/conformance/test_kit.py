@@ -139,7 +139,7 @@ def test_a_backend_that_refuses_for_one_check_what_it_took_for_another_fails():
     assert result.exit_code == 1
     assert "FAILED  reports_the_first_token_it_gives" in result.stdout
     assert (
-        "the backend refused prompts of a language model, which it took for the check counts_the_tokens_it_gives: "
+        "the backend refused prompts of a language model, but accepted them for the check counts_the_tokens_it_gives: "
         "not now." in result.stdout
     )
 
