@@ -1,7 +1,7 @@
 """mlbench measures AI inference honestly: the nine MLPerf Inference v4.1 workloads, on any backend.
 
-`run`, `run_suite`, `load` and `compare` do what the commands do. The other names are the contract between the core and
-its plugins; `mlbench.toolkit` holds what helps to keep it.
+`run`, `run_suite`, `load` and `compare` are the commands as functions. The other names are the contract between the
+core and its plugins; `mlbench.toolkit` helps plugins to fulfil it.
 """
 
 import os
@@ -163,7 +163,7 @@ _IMPORTED_WHEN_USED = {
         *("UnavailableError", "UsageError"),
     ),
 }
-"""Modules and their public names: a command pays for the contracts that it or a plugin asks for."""
+"""Modules and their public names, imported on first use: a command loads only the contracts that it needs."""
 
 __getattr__ = lazy_names(globals(), _IMPORTED_WHEN_USED)
 

@@ -1,7 +1,7 @@
-"""What commands do, as functions: `mlbench.run`, `mlbench.run_suite`, `mlbench.load` and `mlbench.compare`.
+"""The commands as functions: `mlbench.run`, `mlbench.run_suite`, `mlbench.load` and `mlbench.compare`.
 
-They return what the commands store and print, as `RunRecord` and `Comparison`, and raise `MlbenchError` where a command
-prints one line. Heavy modules are imported when one is called.
+They return the commands' results as `RunRecord` and `Comparison`, and raise `MlbenchError` for the errors that a
+command prints in one line. Heavy modules are imported at the first call.
 """
 
 from __future__ import annotations
@@ -56,21 +56,20 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
 ) -> list[RunRecord]:
     """Measure each workload on each backend in each scenario, store each run, and return their records.
 
-    As `mlbench run`: without a workload all of them run, without a backend the best one that is available, without a
-    scenario all that the rules define. A run that crashes, hangs or is INVALID has a record too: see
-    `RunRecord.is_good`.
+    As `mlbench run`: without a workload all of them run, without a backend the best available one, without a scenario
+    all that the rules define. A run that crashes, hangs or is INVALID has a record too: check `RunRecord.is_good`.
 
     Args:
         workload: a name or several, as `mlbench list` has them; so are ``backend``, ``scenario`` and ``precision``.
-        backend: on what to run.
-        scenario: how samples arrive.
-        precision: what the backend computes in; the backend's first where left out.
+        backend: the backend to run on.
+        scenario: arrival pattern of samples.
+        precision: of the computation; left out, the backend's first.
         profile: ``mini`` or ``full``.
         tier: ``smoke``, ``dev`` or ``valid``.
         weights: ``trained`` or ``random``.
-        accuracy: whether to score as well as time.
+        accuracy: whether to measure accuracy too, not only speed.
         variant: the accuracy to reach, ``99`` or ``99.9``; left out, the least strict.
-        category: ``datacenter`` or ``edge``, whose scenarios and accuracies hold; left out, those of both.
+        category: ``datacenter`` or ``edge``: selects scenarios and accuracies; left out, those of both.
         division: ``closed``, or ``open``, in which no accuracy is required.
         repeat: runs of each combination, interleaved.
         parallel: runs to make side by side, each on a device or on cores of its own.
@@ -158,19 +157,19 @@ def load(  # noqa: PLR0913 - the filters of `mlbench show`
     newest: int | None = None,
     results: Place | None = None,
 ) -> list[RunRecord]:
-    """Return stored records, oldest first: all of the results folder, or those that names stand for.
+    """Return stored records, oldest first: all of the results folder, or the named ones.
 
     Args:
         runs: names of runs, folders of runs, baselines or tags.
-        workload: only runs of this one; so do ``backend``, ``scenario`` and ``tier``.
+        workload: only runs of this one; likewise ``backend``, ``scenario`` and ``tier``.
         backend: only runs on this one.
         scenario: only runs in this one.
         tier: only runs of this one.
-        newest: only so many of these.
+        newest: only this number of the newest ones.
         results: the folder of run folders; left out, $MLBENCH_RESULTS or ``results`` here.
 
     Raises:
-        UsageError: a name fits nothing, or no run fits.
+        UsageError: a name or the filter matches no run.
         DataError: a record cannot be read.
     """
     from mlbench.records.store.selection import Filter, select_records
@@ -191,21 +190,21 @@ def compare(  # noqa: PLR0913 - the options of `mlbench compare`
     run: bool = False,
     results: Place | None = None,
 ) -> Comparison:
-    """Compare two sets of runs; `Comparison.is_worse` says whether anything got slower, less accurate or is missing.
+    """Compare two sets of runs; `Comparison.is_worse` is true if a result got slower, less accurate or is missing.
 
     Args:
         base: a run, a folder of runs, a baseline or a tag, by its name; or a record, or several.
         new: likewise.
         across: facts that may differ though they must otherwise match: ``"backend"``, ``"hardware"``.
-        margin: a relative change smaller than this is none.
-        accuracy_margin: likewise of scores.
-        run: ``base`` and ``new`` are suite files: make their runs first, interleaved; what they name differently is
-            what is compared.
-        results: where names are looked for, and earlier runs that show how much sessions differ.
+        margin: smaller relative changes of a speed are ignored.
+        accuracy_margin: smaller relative losses of a score are ignored.
+        run: ``base`` and ``new`` are suite files: make their runs first, interleaved, and compare across their
+            differences.
+        results: folder of named runs, and of earlier runs that show the spread between sessions.
 
     Raises:
         IncomparableRunsError: the sides differ in facts that must match.
-        UsageError: a name fits nothing, ``across`` names an unknown fact, or a margin is no share.
+        UsageError: a name matches no run, ``across`` names an unknown fact, or a margin is not a share.
         DataError: a record cannot be read.
     """
     from mlbench.comparison.with_history import compare_with_history
@@ -229,7 +228,7 @@ def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) ->
     """Make the runs of a plan that are missing, and return the records of all.
 
     Raises:
-        MlbenchError: nothing is to be made, or a run cannot be made or stored.
+        MlbenchError: there is no run to make, or one cannot be made or stored.
     """
     import threading
 
@@ -279,7 +278,7 @@ def _suite_file(side: str, given: object) -> Path:
 
 
 def _records_of(side: str, given: Runs, results: Path) -> list[RunRecord]:
-    """Return the records that one side of a comparison names or holds."""
+    """Return the records of one side of a comparison, given by name or as records."""
     from mlbench.records.run_record import RunRecord
     from mlbench.records.store.selection import records_named
 
@@ -296,7 +295,7 @@ def _listed(names: Names) -> list[str]:
 
 
 def _folder(results: Place | None) -> Path:
-    """Return the results folder; raises `UsageError` for a path that no folder can have."""
+    """Return the results folder; raises `UsageError` for an impossible path."""
     folder = results_folder() if results is None else Path(results)
     check_results_folder(folder)
     return folder
@@ -306,7 +305,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def _choose(kind: type[_Choice], name: str, value: str) -> _Choice:
-    """Return the member of an enumeration; raises `UsageError` for what is none."""
+    """Return the member of an enumeration; raises `UsageError` for other text."""
     try:
         return kind(value)
     except ValueError:
@@ -314,7 +313,7 @@ def _choose(kind: type[_Choice], name: str, value: str) -> _Choice:
 
 
 def _precision_of(name: str) -> Precision:
-    """Return the precision of a name, which the backend may not offer; raises `UsageError` for other text."""
+    """Return the precision of a name, even if the backend does not offer it; raises `UsageError` for other text."""
     from mlbench.contracts.precision import Precision
 
     try:

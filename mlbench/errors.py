@@ -3,7 +3,7 @@
     MlbenchError
     ├── UsageError              the request is wrong: an unknown name, a value of the wrong type (exit 2)
     │   ├── DataError           a file the request names is missing, corrupt or of another format (exit 2)
-    │   └── StorageError        what was measured cannot be stored: the disk is full (exit 1)
+    │   └── StorageError        a result cannot be stored: the disk is full (exit 1)
     ├── PluginError             a plugin is missing, broken, or breaks its contract
     │   ├── UnavailableError    a backend cannot run on this machine
     │   ├── GraphError          a backend cannot compile a graph
@@ -11,9 +11,9 @@
     ├── InvalidRunError         LoadGen finished, but the run breaks a rule
     └── IncomparableRunsError   two runs differ in a fact that must match
 
-A message says what is wrong, with the value; the hint says what to do. Both are printed in one line, without a
-traceback, in one place (`mlbench.cli`). What they quote may come from anywhere, so control characters are spelled out.
-Our own mistakes stay `ValueError`, `TypeError` and `assert`.
+A message names the fault, with the value; the hint names the fix. Both are printed in one line, without a traceback, in
+one place (`mlbench.cli`). They may quote foreign text, so control characters are spelled out. Our own bugs stay
+`ValueError`, `TypeError` and `assert`.
 """
 
 _LONGEST_MESSAGE = 4000
@@ -30,15 +30,15 @@ def printable(text: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether text can be written as UTF-8; a word of the command line that was other bytes cannot."""
+    """Return whether text can be written as UTF-8; arguments from other bytes cannot."""
     return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def one_line(text: object, *, longest: int = 300) -> str:
     """Return the first line of an external text, in printable characters; empty if there is none.
 
-    What a plugin raises or reports is data: its ``__str__`` may raise, and it may hold bytes that are not UTF-8, escape
-    sequences, or megabytes.
+    Errors and reports of a plugin are untrusted data: ``__str__`` may raise, and text may hold bytes that are not
+    UTF-8, escape sequences, or megabytes.
     """
     try:
         line = next((line for line in str(text).splitlines() if line.strip()), "")
@@ -48,18 +48,18 @@ def one_line(text: object, *, longest: int = 300) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the class of an error, and the first line of what it says."""
+    """Return the class of an error, and the first line of its message."""
     said = one_line(error)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def first_line(error: BaseException, *, longest: int = 300) -> str:
-    """Return the first line of what an error says, without the full stop; where it says nothing, its class."""
+    """Return the first line of an error's message, without the full stop; if it has none, its class."""
     return one_line(error, longest=longest).rstrip(".") or type(error).__name__
 
 
 class MlbenchError(Exception):
-    """What is wrong, and in `hint` what to do about it."""
+    """An error that a user can act on; `hint` has the fix."""
 
     exit_code = 1
 
@@ -73,7 +73,7 @@ class MlbenchError(Exception):
 
 
 class UsageError(MlbenchError):
-    """The request cannot be carried out as written."""
+    """The request is impossible as written."""
 
     exit_code = 2
 
@@ -83,7 +83,7 @@ class DataError(UsageError):
 
 
 class StorageError(UsageError):
-    """What was measured cannot be stored; the hint says where its logs are."""
+    """A result cannot be stored; the hint names the folder of its logs."""
 
     exit_code = 1
 
@@ -105,7 +105,7 @@ class GraphError(PluginError):
 
 
 class ConformanceError(PluginError):
-    """A backend breaks its contract; the message says what was wanted and what came."""
+    """A backend breaks its contract; the message has the requirement and the finding."""
 
     exit_code = 1
 

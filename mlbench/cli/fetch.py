@@ -116,7 +116,7 @@ def print_terms(plan: WorkloadPlan) -> None:
 
 
 def print_own_sources(workload: str, data: Path) -> None:
-    """Say which list of sources a data folder has of its own."""
+    """Name the list of sources that a data folder contains."""
     from mlbench.fetching.own_sources import own_sources
 
     if (path := own_sources(workload, data)).exists():

@@ -35,7 +35,7 @@ class Probe:
 
     is_available: bool
     reason: str = ""
-    """Why it cannot run, in a few words: ``onnxruntime is not installed``."""
+    """Reason why it cannot run, in a few words: ``onnxruntime is not installed``."""
     install: str = ""
     """The command that fixes it: ``pip install 'mlbench-inference[onnxruntime]'``."""
     devices: Sequence[str] = ()

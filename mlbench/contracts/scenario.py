@@ -115,7 +115,7 @@ class Scenario:
 
     @property
     def is_compared_by_latency(self) -> bool:
-        """Return whether runs are compared by their latency, and not by their result."""
+        """Return whether runs are compared by latency instead of their result."""
         return self.compared_by == "latency" or (self.compared_by is None and self.sends_rate)
 
 

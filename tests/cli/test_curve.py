@@ -87,7 +87,7 @@ def test_a_plan_runs_nothing_and_says_how_many_runs_there_will_be(tmp_path):
     done = invoke(tmp_path / "results", "--plan", "--repeat", "3")
     assert done.exit_code == 0
     assert done.stdout.startswith("gptj null fp32: 15 runs: about ")
-    assert "The rates follow from the first of them" in done.stdout
+    assert "The first run, with all samples at once, determines the rates" in done.stdout
     assert os.listdir(tmp_path) == []
 
 
@@ -97,7 +97,7 @@ def test_a_plan_runs_nothing_and_says_how_many_runs_there_will_be(tmp_path):
         (["gptj", "--limit", "ttft=1"], "--limit 'ttft=1' has no unit"),
         (["gptj", "--limit", "ttft=1s"], "load.ttft_limit_ms is 1000, and that is not judged in such a run"),
         (["gptj", "--budget", "0.1"], "--budget 0.1 is too short: a run takes at least"),
-        (["gptj", "--set", "load.target_qps=5"], "load.target_qps is given with --set. It is what curve chooses."),
+        (["gptj", "--set", "load.target_qps=5"], "load.target_qps is given with --set. `curve` chooses it."),
         (["3d-unet"], "3d-unet has no Server scenario, which mlbench curve needs"),
         (["gpt-j"], "unknown workload 'gpt-j'"),
     ],

@@ -127,7 +127,7 @@ def test_tokens_behind_the_end_are_dropped(subject):
 @slow
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(raising, "the device is lost"), (silent, "no more came after 0 tokens")],
+    [(raising, "the device is lost"), (silent, "the answer stopped after 0 tokens")],
     ids=["raising", "silent"],
 )
 def test_a_broken_one_is_failed_with_the_reason(subject, change, words):

@@ -80,7 +80,7 @@ def test_no_runs_are_one_clear_line_and_no_folder(mlbench, tmp_path):
 def test_a_folder_that_is_no_site_stays_as_it_is(mlbench, store, tmp_path):
     store()
     told = refused(mlbench("site", "results"))
-    expected = "Error: folder results is not empty, and not a site of mlbench. Name a new folder, or an older site"
+    expected = "Error: folder results is neither empty nor a site of mlbench. Name a new folder, or an older site"
     assert told.startswith(expected)
     assert len(os.listdir(tmp_path / "results")) == 1
 

@@ -150,7 +150,7 @@ def test_a_plan_runs_nothing(tmp_path):
         ),
         (["3d-unet"], "3d-unet has no Server scenario, which mlbench tune needs"),
         (["3d-unet", "--scenario", "Server"], "the rules do not define 3d-unet in Server"),
-        (["gptj", "--set", "load.target_qps=5"], "load.target_qps is given with --set. It is what tune chooses."),
+        (["gptj", "--set", "load.target_qps=5"], "load.target_qps is given with --set. `tune` chooses it."),
         (["gpt-j"], "unknown workload 'gpt-j'"),
     ],
 )

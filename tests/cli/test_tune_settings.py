@@ -64,7 +64,7 @@ def test_probes_are_stored_and_are_no_results(tuned):
     assert {probe.not_measured["overhead"] for probe in probes} == {reason}
     assert all(run.not_measured["overhead"] != reason for run in map(read, runs_in(tuned.results)))
     assert len(probes) + len(runs_in(tuned.results)) == tuned.answer["made"]
-    assert "probe, today's settings" in tuned.log
+    assert "probe, the current settings" in tuned.log
 
 
 @pytest.mark.thorough("searches")

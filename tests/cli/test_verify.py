@@ -379,7 +379,7 @@ def test_what_cannot_be_checked_is_printed_with_the_reason(one_run):
     assert done.exit_code == 0
     assert f"{one_run.name}: logs and id confirm" in done.stdout
     assert "not checked: environment: the machine at the time of the run" in done.stdout
-    assert "checked in part: duration_ns: at least until LoadGen ended its last test" in done.stdout
+    assert "checked in part: duration_ns: only until the end of LoadGen's last test" in done.stdout
 
 
 def test_a_setting_of_the_wrong_kind_is_refused_in_one_line(one_run, tmp_path):
