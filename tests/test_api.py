@@ -145,8 +145,8 @@ def test_stored_runs_are_loaded_by_name_and_filter(a_run, tmp_path):
         ),
         (
             lambda: mlbench.run("gptj", backend="null", scenario="MultiStream"),
-            "gptj MultiStream: the rules do not define this combination. `mlbench list` says which scenarios each "
-            "workload has.",
+            "gptj MultiStream: the rules do not define this combination. `mlbench list` prints the scenarios of "
+            "each workload.",
         ),
         (
             lambda: mlbench.run("resnet50", results="a\0b"),

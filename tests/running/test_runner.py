@@ -174,5 +174,5 @@ def test_a_reply_that_the_metric_cannot_score_makes_the_run_invalid_and_is_named
 
 def test_a_combination_that_the_rules_do_not_define_is_refused_where_nothing_else_was_asked_for(mlbench):
     done = mlbench("run", "bert", "--backend", "null", "--scenario", "MultiStream", "--json")
-    assert "bert MultiStream: the rules do not define this combination. `mlbench list` says which" in done.stderr
+    assert "bert MultiStream: the rules do not define this combination. `mlbench list` prints" in done.stderr
     assert (done.exit_code, done.stdout) == (2, "")

@@ -344,7 +344,7 @@ def test_the_command_prints_a_line_each_and_exits_1_when_something_is_unread(add
         "not read: closed/Acme/results/anvil_8/resnet50/Server: there is no performance/run_1/mlperf_log_detail.txt."
         in done.stderr
     )
-    assert "0 imported, 1 known already, 1 not read" in done.stderr
+    assert "0 imported, 1 imported before, 1 not read" in done.stderr
 
 
 def test_imported_runs_can_be_asked_for(add, root, results):

@@ -110,7 +110,7 @@ class TestFilesInTheOfficialForm:
         (full(Weights.RANDOM, vocab=VOCAB), "has no data"),
         (full(Weights.RANDOM, weights=WEIGHTS), "random weights do not come from a file"),
         (full(Weights.RANDOM, calibration=Path("list.txt")), "calibration list, but no questions"),
-        (mini(data=DATA), "ships its files"),
+        (mini(data=DATA), "includes its files"),
     ],
 )
 def test_paths_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):

@@ -107,7 +107,7 @@ def test_a_tokenizer_of_another_model_is_refused(golden):
         (full(Weights.RANDOM, weights=FOLDER), "random weights do not come from a file"),
         (full(Weights.RANDOM, tokenizer=FOLDER), "a tokenizer, but no articles"),
         (full(Weights.RANDOM, data=DATA), "gptj has no tokenizer"),
-        (mini(data=DATA), "ships its files"),
+        (mini(data=DATA), "includes its files"),
     ],
 )
 def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):

@@ -103,7 +103,7 @@ class TestFilesInTheOfficialForm:
         (full(data=DATA, weights=FOLDER, layers=3), "trained weights have all their layers"),
         (full(Weights.RANDOM, layers=33), "mixtral-8x7b has 32 layers"),
         (full(Weights.RANDOM, weights=FOLDER), "random weights do not come from a file"),
-        (mini(data=DATA), "ships its files"),
+        (mini(data=DATA), "includes its files"),
     ],
 )
 def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):

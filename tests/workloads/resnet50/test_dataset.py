@@ -179,7 +179,7 @@ def test_no_pattern_is_made_of_a_name(tmp_path: Path):
 def test_an_image_with_another_ending_is_named(tmp_path: Path, other: str):
     folder = grey_folder(tmp_path / "data", [10])
     (folder / "image0.png").rename(folder / other)
-    with pytest.raises(DataError, match=f"It is there as {other}: rename the files"):
+    with pytest.raises(DataError, match=f"It exists as {other}: rename the files"):
         opened(folder)
 
 

@@ -90,7 +90,7 @@ def test_missing_official_weights_are_named_when_a_backend_asks_for_them(imagene
         (full(weights=TORCHVISION_WEIGHTS), "needs ImageNet's images"),
         (full(Weights.RANDOM, weights=TORCHVISION_WEIGHTS), "random weights do not come from a file"),
         (full(Weights.RANDOM, calibration=Path("option_1.txt")), "calibration list, but no images"),
-        (mini(data=Path("imagenet")), "ships its files"),
+        (mini(data=Path("imagenet")), "includes its files"),
     ],
 )
 def test_paths_that_are_missing_or_would_not_be_read_are_refused(variant: Variant, complaint: str):

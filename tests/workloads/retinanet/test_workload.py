@@ -159,7 +159,7 @@ def test_missing_official_weights_are_named_when_a_backend_asks_for_them(openima
         (full(Weights.RANDOM, weights=TORCHSCRIPT), "random weights do not come from a file"),
         (full(Weights.RANDOM, calibration=Path("list.txt")), "both a calibration list and the images"),
         (full(Weights.RANDOM, calibration_data=Path("train")), "both a calibration list and the images"),
-        (mini(data=Path("openimages")), "ships its files"),
+        (mini(data=Path("openimages")), "includes its files"),
     ],
 )
 def test_paths_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):

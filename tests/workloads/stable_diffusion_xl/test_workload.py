@@ -120,8 +120,8 @@ class TestFilesInTheOfficialForm:
             r"random weights read no files, but workload\.weights is given",
         ),
         (full(Weights.RANDOM, clip=FILES["clip"]), r"random weights read no files, but workload\.clip is given"),
-        (mini(data=FILES["data"]), "ships its files"),
-        (mini(Weights.RANDOM, latents=Path("latents.npy")), "ships its files"),
+        (mini(data=FILES["data"]), "includes its files"),
+        (mini(Weights.RANDOM, latents=Path("latents.npy")), "includes its files"),
     ],
 )
 def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):

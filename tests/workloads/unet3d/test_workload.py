@@ -111,8 +111,8 @@ def test_which_onnx_file_it_is_decides_how_many_windows_it_is_given(tmp_path, na
         (full(Weights.RANDOM, weights=TORCHSCRIPT), "random weights do not come from a file"),
         (full(Weights.RANDOM, calibration=Path("list.txt")), "calibration list, but no scans"),
         (full(data=DATA, weights=Path("model.tf.zip")), "not one of the official weights files"),
-        (mini(data=DATA), "ships its files"),
-        (mini(weights=TORCHSCRIPT, windows_per_call=4), "ships its files"),
+        (mini(data=DATA), "includes its files"),
+        (mini(weights=TORCHSCRIPT, windows_per_call=4), "includes its files"),
     ],
 )
 def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):
