@@ -1,4 +1,4 @@
-"""Which memory allocator the process was started with."""
+"""Detects the memory allocator of the process."""
 
 from __future__ import annotations
 

@@ -53,10 +53,10 @@ class CpuAmx(GraphBackend):
         return self.with_options(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
-        """Return a graph's package as a callable; of a graph with state its module, which oneDNN computes too.
+        """Return a graph's package as a callable; for a graph with state its module, which oneDNN computes too.
 
         Raises:
-            UsageError: the CPU, or the instruction set that it is to be kept to, lacks the precision.
+            UsageError: the CPU, or the chosen instruction set, lacks the precision.
             GraphError: the graph cannot be compiled or quantised.
         """
         import torch
@@ -74,7 +74,7 @@ class CpuAmx(GraphBackend):
         return Package(package_of(graph, precision, isa), graph, self._report)
 
     def observe(self) -> RuntimeFacts:
-        """Return how torch was set up, and which kernels oneDNN says it ran."""
+        """Return torch's setup, and the kernels that oneDNN reports."""
         import torch
 
         return RuntimeFacts(
@@ -107,7 +107,7 @@ class CpuAmx(GraphBackend):
 
 
 def _precisions(*, has_bf16: bool, has_int8: bool) -> Iterator[Precision]:
-    """Yield what a CPU computes in, best supported first."""
+    """Yield the precisions of a CPU, best supported first."""
     if has_bf16:
         yield Precision.BF16
     yield Precision.FP32

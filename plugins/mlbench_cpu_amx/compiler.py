@@ -7,10 +7,10 @@ import shutil
 
 
 def cxx() -> str:
-    """Return its command: what $CXX names, as the inductor has it, else g++."""
+    """Return its command: $CXX as for the inductor, else g++."""
     return os.environ.get("CXX", "g++")
 
 
 def has_cxx() -> bool:
-    """Return whether it is there."""
+    """Return whether it is installed."""
     return shutil.which(cxx()) is not None

@@ -1,4 +1,4 @@
-"""Which instruction sets a CPU has, and how to limit torch and oneDNN to some of them."""
+"""Instruction sets of a CPU, and ways to limit torch and oneDNN to some of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEEDS: Mapping[str, frozenset[str]] = {
     "avx512": frozenset({"avx512f", "avx512bw", "avx512vl", "avx512dq"}),
     "avx2": frozenset({"avx2", "fma"}),
 }
-"""The flags in /proc/cpuinfo that each needs, the best first."""
+"""Flags in /proc/cpuinfo that each instruction set needs, the best first."""
 
 BF16 = "avx512_bf16"
 """The flag of CPUs that multiply bf16: below it oneDNN has no fast kernels, and for some operators none at all."""
@@ -22,10 +22,10 @@ LIMITS: Mapping[str, Mapping[str, str]] = {
     "avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"},
     "avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
 }
-"""Environment variables that oneDNN and torch read at the first operator they run: too late, they do nothing."""
+"""Environment variables that oneDNN and torch read at their first operator; later changes have no effect."""
 
 VECTOR_BITS = {"avx2": 256}
-"""How wide vectors the inductor may write; else as wide as the machine has them."""
+"""Width of the inductor's vectors; without an entry the machine's width."""
 
 
 def list_available(flags: Set[str]) -> list[str]:
@@ -34,7 +34,7 @@ def list_available(flags: Set[str]) -> list[str]:
 
 
 def choose_instruction_set(asked: str, flags: Set[str]) -> str:
-    """Return the instruction set to compute with: the one asked for, or for ``auto`` the best.
+    """Return the instruction set to compute with: the requested one, or for ``auto`` the best.
 
     Raises:
         UsageError: the CPU lacks it.
@@ -52,6 +52,6 @@ def choose_instruction_set(asked: str, flags: Set[str]) -> str:
 
 
 def limit(isa: str) -> None:
-    """Keep torch and oneDNN of this process to an instruction set, unless the user has set a limit of their own."""
+    """Limit torch and oneDNN in this process to an instruction set, unless the user has set a limit."""
     for name, value in LIMITS[isa].items():
         os.environ.setdefault(name, value)

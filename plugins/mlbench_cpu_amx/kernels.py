@@ -1,4 +1,4 @@
-"""Which kernels oneDNN ran, by its own report; it prints a line for each to the process's standard output."""
+"""Kernels that oneDNN ran, from its own report: it prints a line for each to the process's standard output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 PREFIX = "onednn_verbose,"
 
 PRODUCTS = ("convolution", "deconvolution", "inner_product", "matmul")
-"""The primitives that multiply matrices: what an instruction set is about."""
+"""The primitives that multiply matrices, which depend on the instruction set."""
 
 _VERSION = re.compile(r",info,oneDNN (v[\d.]+)")
 _ISA = re.compile(r",info,cpu,isa:(.+)")
@@ -29,7 +29,7 @@ class Introduction:
 
     version: str = ""
     isa: str = ""
-    """The best instruction set that it may use, in its own words."""
+    """The best instruction set that it may use, in oneDNN's words."""
 
 
 INTRODUCTION = Introduction()
@@ -41,10 +41,10 @@ class KernelReport:
     """oneDNN's reports on the graphs of one backend."""
 
     kernels: dict[str, Mapping[str, int]] = field(default_factory=dict)
-    """By graph: how often each kernel ran in the first call, as ``convolution brgconv_1x1:avx10_1_512_amx``."""
+    """By graph: counts of each kernel in the first call, such as ``convolution brgconv_1x1:avx10_1_512_amx``."""
 
     def add(self, graph: str, lines: Iterable[str]) -> None:
-        """Read what was printed during a call of a graph."""
+        """Read the output during a call of a graph."""
         counts: Counter[str] = Counter()
         for line in lines:
             if found := _EXECUTED.search(line):

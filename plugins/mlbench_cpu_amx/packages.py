@@ -27,7 +27,7 @@ from mlbench_cpu_amx.runner import package_class
 FILE = "graph.pt2"
 
 LARGEST_BYTES = 16 * 2**30
-"""Largest fp32 weights of a module that is compiled: embedding tables may be a hundred times that."""
+"""Largest fp32 weights of a module that is compiled; embedding tables may be a hundred times larger."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Package:
     """A compiled graph as a callable of NumPy arrays."""
 
     def __init__(self, file: Path, graph: Graph, report: KernelReport) -> None:
-        """Load a package; each has weights of its own."""
+        """Load a package; each has its own weights."""
         self._package = package_class()(os.fspath(file))
         self._name = graph.name
         self._report = report
@@ -44,7 +44,7 @@ class Package:
         self._outputs = [(spec.name, getattr(torch, spec.dtype)) for spec in graph.outputs]
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
-        """Compute all outputs, in the dtypes of their specs, in memory of their own."""
+        """Compute all outputs, in the dtypes of their specs, in new memory."""
         tensors = [_tensor(spec, inputs[spec.name]) for spec in self._inputs]
         with self._report.first_call(self._name):
             returned = self._package.run(tensors)
@@ -76,10 +76,10 @@ class InBf16(torch.nn.Module):
 
 
 def package_of(graph: Graph, precision: Precision, isa: str) -> Path:
-    """Return the path of a graph's package, compiled where the cache does not have it.
+    """Return the path of a graph's package, compiled unless the cache has it.
 
     Raises:
-        GraphError: torch cannot trace or compile the graph, or torchao not quantise it.
+        GraphError: torch cannot trace or compile the graph, or torchao cannot quantise it.
     """
     made_from: dict[str, Any] = {
         "graph": [graph.name, graph.fingerprint, [asdict(spec) for spec in (*graph.inputs, *graph.outputs)]],

@@ -21,12 +21,12 @@ def calibration_inputs(graph: Graph) -> tuple[Mapping[str, np.ndarray], Iterator
     """Return a graph's first calibration inputs and the rest.
 
     Raises:
-        GraphError: there are none, or state, whose values calibration inputs cannot bring.
+        GraphError: the graph has none, or has state, whose values calibration inputs do not have.
     """
     rest = iter(()) if graph.state else graph.calibration()
     first = next(rest, None)
     if first is None:
-        reason = "state, and so no ranges known beforehand" if graph.state else "no calibration inputs"
+        reason = "state, so ranges are not known beforehand" if graph.state else "no calibration inputs"
         raise GraphError(f"graph {graph.name} has {reason}: int8 needs them.", hint="Choose another precision.")
     return first, rest
 
@@ -34,11 +34,11 @@ def calibration_inputs(graph: Graph) -> tuple[Mapping[str, np.ndarray], Iterator
 def quantize(graph: Graph, module: torch.nn.Module) -> GraphModule:
     """Return a graph's module with quantise and dequantise operators, which the inductor turns into int8 kernels.
 
-    Activations are uint8, with one range each that the calibration inputs gave; weights int8, with a scale per output
+    Activations are uint8, each with one range from the calibration inputs; weights int8, with a scale per output
     channel.
 
     Raises:
-        GraphError: the graph has nothing to calibrate with, or nothing that the quantiser knows.
+        GraphError: the graph has no calibration inputs, or no operator that the quantiser supports.
     """
     first, rest = calibration_inputs(graph)
     # strictly: else a module that is used twice (one ReLU in three places) looks to the quantiser like one operator
@@ -51,7 +51,7 @@ def quantize(graph: Graph, module: torch.nn.Module) -> GraphModule:
         converted: GraphModule = convert_pt2e(prepared)
     if not any("quantize_per_channel" in str(node.target) for node in converted.graph.nodes):
         raise GraphError(
-            f"graph {graph.name} has nothing that torchao quantises on x86: convolutions of images and linear layers.",
+            f"graph {graph.name} has no operator that torchao quantises on x86 (image convolutions, linear layers).",
             hint="Choose another precision.",
         )
     return converted

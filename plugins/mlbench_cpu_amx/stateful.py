@@ -26,7 +26,7 @@ class StatefulModule(StatefulTorchExecutable):
         """
         if precision not in DTYPES:
             raise GraphError(
-                f"graph {graph.name} has state, and so no ranges known beforehand: {precision} needs them.",
+                f"graph {graph.name} has state, so its ranges are not known beforehand, and {precision} needs them.",
                 hint="Choose bf16 or fp32.",
             )
         super().__init__(graph.module(), graph, torch.device("cpu"), DTYPES[precision], TorchOptions(device="cpu"))
@@ -34,6 +34,6 @@ class StatefulModule(StatefulTorchExecutable):
         self._report = report
 
     def __call__(self, inputs: Mapping[str, np.ndarray], state: TorchState, /) -> Mapping[str, np.ndarray]:
-        """Compute all outputs, in memory of their own, and update the state."""
+        """Compute all outputs, in new memory, and update the state."""
         with self._report.first_call(self._name):
             return super().__call__(inputs, state)

@@ -25,7 +25,7 @@ def mlbench_workloads() -> list[Workload]:
 
 @hookimpl
 def mlbench_scenarios() -> list[Scenario]:
-    """Return the ways to load a server."""
+    """Return the scenarios that load a server."""
     from mlbench_endpoint.scenarios import CONCURRENCY, RATE
 
     return [RATE, CONCURRENCY]
@@ -33,7 +33,7 @@ def mlbench_scenarios() -> list[Scenario]:
 
 @hookimpl
 def mlbench_commands() -> list[click.Command]:
-    """Return the command that measures a server under one load after another."""
+    """Return the command that measures a server under several loads."""
     from mlbench_endpoint.command import bench_endpoint
 
     return [bench_endpoint]

@@ -14,35 +14,35 @@ LONGEST_TOKEN = 256
 """Characters of a token of text. The longest in use are runs of 128 blanks."""
 
 _FINISHES = ("stop", "length")
-"""The reasons for which a whole answer ends; others say that something went wrong."""
+"""Reasons for the end of a whole answer; others mean a fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFormat:
-    """The form of all answers of a run."""
+    """The format of all answers of a run."""
 
     is_text: bool
-    """Whether they come as text, not as token ids."""
+    """Whether answers are text, not token ids."""
     api: Api = Api.COMPLETIONS
     is_stream: bool
     vocabulary: int
-    """Token ids are below it."""
+    """Size of the vocabulary: token ids are below it."""
     choices: int
-    """How many answers to a prompt are asked for, of which the first counts: beams."""
+    """Number of answers requested per prompt (beams); the first one counts."""
     has_usage: bool
-    """Whether the server was asked for its counts of tokens."""
+    """Whether requests ask for the server's counts of tokens."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """What has come of an answer.
+    """The received part of an answer.
 
-    Its methods raise `RequestFailed` for whatever is not an answer to the request.
+    Its methods raise `RequestFailed` for data that is not an answer to the request.
     """
 
     format: AnswerFormat
     limit: int
-    """Tokens that it may have."""
+    """Most tokens of the answer."""
     parts: list[Any] = field(default_factory=list)
     finish: str | None = None
     prompt_tokens: int | None = None
@@ -65,11 +65,11 @@ class Answer:
         return brought
 
     def check(self) -> None:
-        """Raise `RequestFailed` unless the answer is whole, and as long as the server says it is."""
+        """Raise `RequestFailed` unless the answer is complete, and as long as the server says."""
         if self.finish is None:
             raise RequestFailed(f"the server cut the answer off after {len(self.parts)} parts")
         if self.format.has_usage and (self.prompt_tokens is None or self.answer_tokens is None):
-            raise RequestFailed("the server sent no usage, so it is unknown whether it read the whole prompt")
+            raise RequestFailed("the server sent no usage, so mlbench cannot check that it read the whole prompt")
         is_kept_to_itself = self.finish == "stop" and bool(self.answer_tokens)
         if not self.parts and not is_kept_to_itself:
             raise RequestFailed("the server ended the answer without a token")
@@ -96,7 +96,7 @@ class Answer:
         index = choice.get("index")
         index = place if index is None else index
         if type(index) is not int or not 0 <= index < self.format.choices:
-            raise RequestFailed(f"the server sent choice {json.dumps(index)}, and was asked for {self.format.choices}")
+            raise RequestFailed(f"the server sent choice {json.dumps(index)}, but {self.format.choices} were requested")
         return index
 
     def _take_choice(self, choice: Mapping[str, Any]) -> list[int] | str | None:
@@ -106,7 +106,7 @@ class Answer:
                 raise RequestFailed(f"the server sent tokens after it had ended the answer with {self.finish!r}")
             self.size += len(part)
             if self.size > self.limit * (LONGEST_TOKEN if self.format.is_text else 1):
-                raise RequestFailed(f"the server sent more than the {self.limit} tokens that the answer may have")
+                raise RequestFailed(f"the server sent more than the maximum of {self.limit} tokens")
             self.parts.append(part)
         if finish := choice.get("finish_reason"):
             if finish not in _FINISHES:
@@ -137,5 +137,5 @@ class Answer:
             if type(each) is not int:
                 raise RequestFailed(f"the server sent {json.dumps(each)} as a token id")
             if not 0 <= each < self.format.vocabulary:
-                raise RequestFailed(f"the server sent token id {each}, and ids are 0 to {self.format.vocabulary - 1}")
+                raise RequestFailed(f"the server sent token id {each}, but ids are 0 to {self.format.vocabulary - 1}")
         return ids or []

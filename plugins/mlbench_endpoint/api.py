@@ -7,22 +7,22 @@ from enum import StrEnum
 from typing import Any
 
 PromptField = str | list[int] | list[dict[str, str | list[int]]]
-"""What a field of a request holds that has a prompt in it."""
+"""Value of a request field that contains a prompt."""
 
 
 RequestField = bool | int | list[str] | PromptField
-"""What a field of a request holds that is a sample's own."""
+"""Value of a request field that is specific to a sample."""
 
 
 class Api(StrEnum):
-    """Which of the two a server is asked by."""
+    """The protocol of requests."""
 
     COMPLETIONS = "completions"
     CHAT = "chat"
 
     @property
     def path(self) -> str:
-        """Where requests go, behind a target."""
+        """Path of requests, after a target's URL."""
         return "chat/completions" if self is Api.CHAT else "completions"
 
     def prompt_fields(self, prompt: str | list[int]) -> Mapping[str, PromptField]:
@@ -33,10 +33,10 @@ class Api(StrEnum):
 
 
 def text_of(choice: Mapping[str, Any], api: Api, *, is_stream: bool) -> object:
-    """Return the text that a choice of an answer brings, as the server sent it; in a chat a model's thoughts are text.
+    """Return the text of a choice of an answer, unchanged; in a chat a model's thoughts count as text.
 
     Raises:
-        TypeError: the message of a chat is none.
+        TypeError: a chat's message is not an object.
     """
     if api is Api.COMPLETIONS:
         return choice.get("text")

@@ -22,7 +22,7 @@ EXAMPLE = "--set backend.url=http://localhost:8000/v1 (with backend.protocol=kse
 
 
 class Endpoint(Backend):
-    """Asks a server over HTTP: for tokens, which stream back, or for what a graph computes."""
+    """Sends requests to a server over HTTP: for streams of tokens, or for the outputs of a graph."""
 
     name = "endpoint"
     title = "a server that speaks OpenAI's protocols, or KServe's (backend.protocol)"
@@ -34,7 +34,7 @@ class Endpoint(Backend):
     def probe(self) -> Probe:
         """Look for the HTTP library.
 
-        The server is contacted when an engine is made; only the user knows its precision.
+        The server is contacted only when an engine is made; only the user knows its precision.
         """
         versions = find_versions("aiohttp")
         if not versions:
@@ -52,18 +52,18 @@ class Endpoint(Backend):
         )
 
     def instance(self, number: int, of: int) -> Self:
-        """Refuse to start a server for each of several."""
+        """Refuse to start a server for each of several instances."""
         if of > 1 and self.options.start:
             raise UsageError(
-                f"execution.instances is {of}, and backend.start would start as many servers.",
+                f"execution.instances is {of}, but backend.start would start as many servers.",
                 hint="Start them yourself, and name them in backend.url.",
             )
         return self
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
-        """Return an engine whose requests ask for what the workload's program says.
+        """Return an engine that sends the requests of the workload's program.
 
-        Of prompts, batching is the server's; of graphs it is the plan's.
+        The server batches prompts; for graphs the plan sets the batching.
         """
         from mlbench import GenerationProgram
 
@@ -108,9 +108,9 @@ class Endpoint(Backend):
         return engine
 
     def observe(self) -> RuntimeFacts:
-        """Return facts that cannot be observed, and what servers of graphs said of themselves.
+        """Return facts that cannot be observed, and the metadata of servers of graphs.
 
-        The settings, without any key, are in the record already.
+        The record already has the settings, without any key.
         """
         extra: dict[str, Any] = {"precision": "according to the user; the server does not report it"}
         for each in self._served:
@@ -120,7 +120,7 @@ class Endpoint(Backend):
 
 
 def _format(model: Model, options: EndpointOptions) -> RequestFormat | TextRequestFormat:
-    """Return how a model's prompts are put to the server; raises as `Endpoint.engine`."""
+    """Return the request format of a model's prompts; raises as `Endpoint.engine`."""
     from mlbench_endpoint.request_format import request_format
     from mlbench_endpoint.text_format import text_format
     from mlbench_endpoint.text_program import TextProgram
@@ -130,22 +130,22 @@ def _format(model: Model, options: EndpointOptions) -> RequestFormat | TextReque
         return text_format(api=options.api, extra=extra)
     if options.api is not Api.COMPLETIONS:
         raise UsageError(
-            f"backend.api is {options.api}, which adds its own words around the prompts of {model.name}.",
+            f"backend.api is {options.api}, which adds its own words to the prompts of {model.name}.",
             hint="Leave it out; it is for the workload prompts.",
         )
     return request_format(model, kind=options.prompt, extra=extra)
 
 
 def _targets(urls: str) -> tuple[str, ...]:
-    """Return where the servers are, of URLs divided by commas."""
+    """Return the URLs of the servers, from a text divided by commas."""
     targets = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
     if any(mark in url for url in targets for mark in "@?#"):  # may be a secret: do not repeat it
         raise UsageError(
-            "backend.url has a user, a query or a fragment in it, and records keep it.",
-            hint=f"Give the key in the environment, as {EndpointOptions().key_variable}.",
+            "backend.url contains a user, a query or a fragment, and records store it.",
+            hint=f"Put the key into the environment variable {EndpointOptions().key_variable}.",
         )
     if not targets or not all(url.startswith(("http://", "https://")) for url in targets):
-        raise UsageError(f"backend.url is {urls!r}.", hint=f"Say where the server is: {EXAMPLE}")
+        raise UsageError(f"backend.url is {urls!r}.", hint=f"Set the server's address: {EXAMPLE}")
     return targets
 
 
@@ -153,12 +153,12 @@ def _find_key(variable: str) -> str:
     """Return the API key, which is never shown; empty for none.
 
     Raises:
-        UsageError: it is missing, or no header can carry it.
+        UsageError: the key is missing, or has a character that no HTTP header can carry.
     """
     key = os.environ.get(variable, "").strip()
     if not key and variable != EndpointOptions().key_variable:
         raise UsageError(
-            f"backend.key_variable is {variable!r}, and the environment has no such variable.",
+            f"backend.key_variable is {variable!r}, but the environment has no such variable.",
             hint="Export the API key in it.",
         )
     if not (key.isascii() and key.isprintable()):

@@ -1,9 +1,8 @@
-"""The process that talks to servers, so that no HTTP is parsed where LoadGen keeps its clock.
+"""The process that talks to servers, so that LoadGen's process parses no HTTP.
 
-It reads messages from a socket and writes some back, a JSON object a line. The first that it gets is the settings, the
-others are requests; it answers with ``ready`` or ``refused``, then for each request with its first token and its end.
-Whatever a server does, each request ends within its time limits. The process exits when the other side closes the
-socket.
+It reads and writes messages on a socket, one JSON object per line. The first message has the settings, the others are
+requests; it answers ``ready`` or ``refused``, then the first token and the end of each request. Each request ends
+within its time limits, whatever a server does. The process exits when the other side closes the socket.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from mlbench_endpoint.model_list import check_name, find_model
 from mlbench_endpoint.response import expect_success, messages
 
 LONGEST_MESSAGE = 1 << 26
-"""Bytes of a line: a prompt or an answer, with room to spare."""
+"""Most bytes of a line: a prompt or an answer, with a margin."""
 
 
 @dataclass(slots=True)
@@ -42,14 +41,14 @@ class Completion:
     number: int
     fields: Mapping[str, Any]
     limit: int
-    """Tokens that its answer may have."""
+    """Most tokens of its answer."""
     attempts: int = 0
     target: str = ""
-    """The server that was asked last."""
+    """The server that got it last."""
     sent_ns: int = 0
-    """When it was first sent, CLOCK_MONOTONIC."""
+    """Time of the first sending, CLOCK_MONOTONIC."""
     first_ns: int = 0
-    """When its first token came; 0: it has not."""
+    """Time of the first token; 0: not yet."""
 
     @property
     def has_begun(self) -> bool:
@@ -64,14 +63,14 @@ class Client:
     http: aiohttp.ClientSession
     settings: ClientSettings
     model: str
-    """As every target calls it."""
+    """Name of the model on every target."""
     free: asyncio.Semaphore
     """Most concurrent requests."""
     report: AnswerLine
     turns: itertools.count[int] = field(default_factory=itertools.count)
 
     async def ask(self, request: Completion) -> None:
-        """Send a request when there is a place for it, and report its first token and its end."""
+        """Send a request when a place is free, and report its first token and its end."""
         wait_timeout_s = self.settings.options.wait_timeout_s
         try:
             async with asyncio.timeout(wait_timeout_s):
@@ -93,14 +92,14 @@ class Client:
             self.report.complete(request, answer, is_text=self.settings.format.is_text)
         except Exception as error:  # whatever a server may send: a request that does not end would hang the run
             is_total = isinstance(error, TimeoutError) and total.expired()
-            limit = f"no whole answer within {total_timeout_s:g} s (backend.total_timeout_s)"
+            limit = f"no complete answer within {total_timeout_s:g} s (backend.total_timeout_s)"
             self.report.fail(request, limit if is_total else str(error) or type(error).__name__)
 
     async def _answer(self, request: Completion) -> Answer:
-        """Return a whole answer, after as many attempts as the user allows; what has begun is never repeated.
+        """Return a complete answer, within the user's number of attempts; one that has begun is never repeated.
 
         Raises:
-            Exception: whatever the last attempt raised.
+            Exception: raised by the last attempt.
         """
         options = self.settings.options
         while True:
@@ -159,12 +158,12 @@ class AnswerLine:
     key: str
 
     def begin(self, request: Completion, part: Sequence[int] | str) -> None:
-        """Report a request's first token, or the text that it came in."""
+        """Report a request's first token, or the text that contains it."""
         request.first_ns = time.monotonic_ns()
         self._send(Begun(id=request.number, first=part, at_ns=request.first_ns))
 
     def complete(self, request: Completion, answer: Answer, *, is_text: bool) -> None:
-        """Report a whole answer."""
+        """Report a complete answer."""
         joined = "".join(answer.parts) if is_text else list(itertools.chain.from_iterable(answer.parts))
         if isinstance(joined, str) and self.key and self.key in joined:
             self.fail(request, "the server answered with the API key")
@@ -184,7 +183,7 @@ class AnswerLine:
         )
 
     def fail(self, request: Completion, reason: str) -> None:
-        """Report that a request brought no whole answer, and why."""
+        """Report a request without a complete answer, with the reason."""
         told = one_line(without_key(f"{request.target}: {reason}", self.key))
         failed = Failed(id=request.number, reason=told, attempts=request.attempts, at_ns=time.monotonic_ns())
         self._send(failed)
@@ -210,7 +209,7 @@ def _session(timeout_s: float, key: str, connector: aiohttp.TCPConnector) -> aio
 
 
 def _allow_connections() -> None:
-    """Have as many open files as the system lets this user have: each connection is one."""
+    """Raise the limit of open files to the maximum for this user: each connection needs one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

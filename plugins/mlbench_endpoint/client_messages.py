@@ -1,4 +1,4 @@
-"""What the engine and the process with the client say to each other about requests: a JSON object a line."""
+"""Messages about requests between the engine and the client's process: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestMessage:
-    """A request that is to be sent."""
+    """A request to send."""
 
     id: int
     fields: Mapping[str, Any]
-    """Fields of the request's body that other requests may have otherwise."""
+    """Fields of the request's body that may differ between requests."""
     limit: int
-    """Tokens that its answer may have."""
+    """Most tokens of its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The first token of an answer came."""
+    """The first token of an answer arrived."""
 
     id: int
     first: Sequence[int] | str
-    """Token ids, or the text that it came in."""
+    """Token ids, or the text that contains it."""
     at_ns: int
-    """When this was said, CLOCK_MONOTONIC; likewise below."""
+    """Time of the message, CLOCK_MONOTONIC; likewise below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A whole answer came."""
+    """A complete answer arrived."""
 
     id: int
     answer: Sequence[int] | str
     """Token ids or text."""
     finish: str | None
-    """Why the server ended it, in the protocol's words."""
+    """Reason for its end, in the protocol's words."""
     prompt_tokens: int | None
-    """By the server's count, likewise the next; None: it gave none."""
+    """Tokens of the prompt by the server's count; None: the server sent none. The next one likewise for the answer."""
     answer_tokens: int | None
     attempts: int
     sent_ns: int
-    """When it was first sent, CLOCK_MONOTONIC."""
+    """Time of the first sending, CLOCK_MONOTONIC."""
     first_ns: int
-    """When its first token came; 0: together with the rest."""
+    """Time of its first token; 0: together with the rest."""
     at_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """No whole answer came."""
+    """A request ended without a complete answer."""
 
     id: int
     reason: str

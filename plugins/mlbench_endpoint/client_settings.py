@@ -15,15 +15,15 @@ from mlbench_endpoint.options import EndpointOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """Which servers are asked, for what and how."""
+    """The servers, and the settings of requests to them."""
 
     targets: Sequence[str]
-    """Where they are; they take turns."""
+    """URLs of the servers, used in turn."""
     fields: Mapping[str, Any]
     """Fields of every request."""
     format: AnswerFormat
     options: EndpointOptions
-    """The user's; the API key itself is not among them."""
+    """The user's options, without the API key itself."""
 
     def to_line(self) -> bytes:
         """Return them as a line of JSON."""

@@ -17,7 +17,7 @@ _CONCURRENCY = "1,2,4,8"
 
 
 def _listed(kind: Callable[[str], _Number], what: str) -> Callable[..., tuple[_Number, ...]]:
-    """Return a callback that reads numbers above zero, divided by commas."""
+    """Return a callback that reads positive numbers, divided by commas."""
 
     def parse(context: click.Context, parameter: click.Parameter, text: str) -> tuple[_Number, ...]:
         found = []
@@ -30,7 +30,7 @@ def _listed(kind: Callable[[str], _Number], what: str) -> Callable[..., tuple[_N
                 raise click.BadParameter(f"{each.strip()!r} is not a {what} above 0; give them like 1,2,4.")
             found.append(number)
         if len(found) != len(set(found)):
-            raise click.BadParameter(f"{text!r} names one twice; --repeat makes runs again.")
+            raise click.BadParameter(f"{text!r} has a number twice; use --repeat to repeat runs.")
         return tuple(found)
 
     return parse
@@ -64,9 +64,12 @@ Examples:
 )
 @click.option("--tokens-out", default="128", show_default=True, help="Maximum length of answers, in the same forms.")
 @click.option(
-    "--prompts", type=click.Path(path_type=Path), metavar="FILE", help="Send these prompts: a line each, or a .jsonl."
+    "--prompts",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File with prompts: one per line, or a .jsonl file.",
 )
-@click.option("--ignore-eos", is_flag=True, help="Ask for answers of full length (vLLM, SGLang).")
+@click.option("--ignore-eos", is_flag=True, help="Request answers of full length (vLLM, SGLang).")
 @click.option(
     "--concurrency",
     "in_flight",
@@ -135,11 +138,11 @@ Examples:
     "--json", "as_json", is_flag=True, help="Print a JSON array of the result of each run, and nothing else, to stdout."
 )
 def bench_endpoint(**given: Any) -> int:
-    """Put one load after another on the server at URL (http://localhost:8000/v1), under LoadGen.
+    """Load-test the server at URL (http://localhost:8000/v1) with LoadGen, one load after another.
 
-    For each load it shows throughput, time to first token (TTFT) and time per output token (TPOT), and whether the
-    run is sound. Runs are stored like all others, of the workload `prompts`; the curve is drawn as an SVG file.
-    Exit status: 0 when every run is valid, 1 otherwise, 2 for wrong usage, before anything is measured.
+    For each load it shows throughput, time to first token (TTFT) and time per output token (TPOT), and whether the run
+    is valid. Runs are stored as runs of the workload `prompts`, and the curve as an SVG file. Exit status: 0 when every
+    run is valid, 1 otherwise, 2 for wrong usage, before anything is measured.
     """
     from mlbench_endpoint.sweep_request import SweepRequest, carry_out
 

@@ -1,6 +1,6 @@
-"""A connection to a server that is kept open and used by one thread, with limits to what a server can make it wait for.
+"""A connection to a server that is kept open for one thread, with limits on waiting and on sizes.
 
-For whole answers in one piece. Tokens that stream go through `mlbench_endpoint.client`, in a process of its own.
+For answers in one piece; `mlbench_endpoint.client` handles streams of tokens, in a separate process.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from urllib.parse import urlsplit
 from mlbench_endpoint.failure import LONGEST_REASON, RequestFailed
 
 KEEP_ALIVE_S = 1.0
-"""How long an idle connection is used again. Servers close idle ones, some after as little as 5 s, and a request sent
-at that moment is lost: hence a shorter time."""
+"""Longest idle time of a connection that is used again. Servers close idle ones, some after only 5 s, and would lose a
+request sent at that moment."""
 
 LONGEST_EXPLANATION = 4 * LONGEST_REASON
-"""Bytes of an error's body that are read."""
+"""Most bytes that are read of an error's body."""
 
 _LONGEST_WAIT_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """How long a server may take."""
+    """Time limits of a server."""
 
     silence_s: float
-    """Without sending or taking a byte."""
+    """Longest time without sending or taking a byte."""
     end_s: float
-    """Until when the request must be answered, of `time.monotonic`."""
+    """Deadline of the answer, of `time.monotonic`."""
 
     def left_s(self) -> float:
-        """Return how long the next byte may take.
+        """Return the time limit of the next byte.
 
         Raises:
             TimeoutError: the time is over.
@@ -49,7 +49,7 @@ class TimeLimits:
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads a socket, each time for no longer than is left."""
+    """Reads a socket, each time within the remaining time."""
 
     def __init__(self, sock: socket.socket, limits: TimeLimits) -> None:
         self._socket = sock
@@ -70,7 +70,7 @@ class _TimedReader(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class _TimedSocket:
-    """What a response is read from."""
+    """The source of a response."""
 
     sock: socket.socket
     limits: TimeLimits
@@ -103,7 +103,7 @@ class Body:
             done += count
 
     def read_rest(self, most: int) -> bytes:
-        """Return what is left of the body; raises `RequestFailed` where that is more than ``most`` bytes."""
+        """Return the rest of the body; raises `RequestFailed` if it has more than ``most`` bytes."""
         rest = bytearray()
         while len(rest) <= most:
             piece = self._response.read(min(most + 1 - len(rest), 1 << 20))
@@ -114,15 +114,15 @@ class Body:
 
 
 class Connection:
-    """Sends requests to one server, one at a time, and opens its connection anew where the last one is lost or idle."""
+    """Sends requests to one server, one at a time; reopens its connection if it was lost or idle too long."""
 
     def __init__(self, target: str, *, headers: Mapping[str, str], timeout_s: float) -> None:
-        """Keep where the server is; nothing is opened.
+        """Store the server's address; nothing is opened.
 
         Args:
             target: the URL under which the protocol's paths lie.
             headers: of every request.
-            timeout_s: how long it may neither send nor take a byte.
+            timeout_s: longest time without sending or taking a byte.
         """
         parts = urlsplit(target)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -146,12 +146,12 @@ class Connection:
         Args:
             method: ``GET`` or ``POST``.
             path: behind the target, without a slash before it.
-            end_s: until when it must be answered, of `time.monotonic`.
+            end_s: deadline of the answer, of `time.monotonic`.
             body: its pieces.
             headers: of this request.
 
         Raises:
-            RequestFailed: the server answered with an error, or compressed; says what it said.
+            RequestFailed: the server answered with an error, which the message quotes, or compressed.
             OSError, http.client.HTTPException: the connection failed, or took too long.
         """
         limits = TimeLimits(silence_s=self._timeout_s, end_s=end_s)

@@ -38,17 +38,17 @@ class EndpointCounts:
     failed: int = 0
     retried: int = 0
     truncated_prompts: int = 0
-    """Prompts of which the server counted fewer tokens than it was sent; see `EngineStatistics`."""
+    """Prompts for which the server counted fewer tokens than were sent; see `EngineStatistics`."""
     prompts_cut_otherwise: int = 0
-    """Answers whose server counted other tokens in the prompt than mlbench sent, these among them."""
+    """Answers for which the server's count of prompt tokens differs from mlbench's, including the above."""
     answers_cut_otherwise: int = 0
-    """Answers whose server counted other tokens than mlbench: text can be cut in many ways."""
+    """Answers for which the server's count of tokens differs from mlbench's: text can be tokenised in many ways."""
     longest_way_ns: int = 0
     """The longest time from a token's arrival in the other process to its report to LoadGen."""
     times: RequestTimes = field(default_factory=RequestTimes)
 
     def statistics(self, served_model: str, *, knows_prompts: bool) -> EngineStatistics:
-        """Return them as the record takes them, with the model that the servers named.
+        """Return the record's form, with the model's name on the servers.
 
         Args:
             served_model: its name.
@@ -77,7 +77,7 @@ class _Asked:
 
 
 class EndpointEngine(Engine):
-    """Passes prompts to a process that talks HTTP, and answers from a thread that receives the tokens.
+    """Passes prompts to a process that talks HTTP, and completes samples from a thread that receives the tokens.
 
     Each sample is answered or failed, whatever a server sends: the other process keeps the time limits, and the thread
     fails a sample whose answer cannot be read.
@@ -105,7 +105,7 @@ class EndpointEngine(Engine):
         self._thread = threading.Thread(target=self._listen, name="mlbench-endpoint", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start the server, if that is asked for, and the process, and have it ask every target for its models.
+        """Start the server, if configured, and the process, which asks every target for its models.
 
         Raises:
             UnavailableError: the server does not start, a target does not answer, or does not have the model.
@@ -124,7 +124,9 @@ class EndpointEngine(Engine):
             first = {"refused": _ENDED}
         if "refused" in first:
             self.__exit__(None, None, None)
-            raise UnavailableError(f"{first['refused']}.", hint="See that the server runs, and backend.url and .model.")
+            raise UnavailableError(
+                f"{first['refused']}.", hint="Check that the server runs, and backend.url and backend.model."
+            )
         self._model = first["ready"]
         self._thread.start()
         return self
@@ -132,7 +134,7 @@ class EndpointEngine(Engine):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Hang up, at which the process ends, and the thread with it; requests under way are dropped.
+        """Close the socket, which ends the process and the thread; open requests are dropped.
 
         A server that was started ends too.
         """
@@ -148,7 +150,7 @@ class EndpointEngine(Engine):
             self._server.end()
 
     def warm_up(self, samples: Samples) -> None:
-        """Ask for these answers, and drop them; of a model of the server's own, whose answers may take long, for a few.
+        """Request these answers, and drop them; only a few of a server's own model, whose answers may take long.
 
         Raises:
             UnavailableError: one fails.
@@ -159,8 +161,8 @@ class EndpointEngine(Engine):
         self.submit(samples, reply)
         reply.wait()
         if reply.failure:
-            hint = "" if self._format.is_text else " One that takes only text needs --set backend.prompt=text."
-            raise UnavailableError(f"{reply.failure}.", hint=f"The server refused a prompt while warming up.{hint}")
+            hint = "" if self._format.is_text else " A server that accepts only text needs --set backend.prompt=text."
+            raise UnavailableError(f"{reply.failure}.", hint=f"The server refused a prompt during warm-up.{hint}")
         self._counts = EndpointCounts()
 
     def submit(self, samples: Samples, reply: Reply) -> None:
@@ -179,7 +181,7 @@ class EndpointEngine(Engine):
                 self._fail(self._requests, _ENDED)
 
     def statistics(self) -> EngineStatistics:
-        """Return counts of requests since this was last asked, and which model the servers named."""
+        """Return counts of requests since the last call, and the model's name on the servers."""
         counts, self._counts = self._counts, EndpointCounts()
         found = counts.statistics(self._model, knows_prompts=isinstance(self._format, RequestFormat))
         if not self._server:
@@ -191,7 +193,7 @@ class EndpointEngine(Engine):
         self._process.line.sendall(to_line(message))
 
     def _listen(self) -> None:
-        """Forward the other process's reports, until it ends. What is then unanswered fails, unless it was left."""
+        """Forward the other process's reports, until it ends; unanswered samples fail then."""
         try:
             with suppress(OSError):  # it was killed
                 for line in self._messages:

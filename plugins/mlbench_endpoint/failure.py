@@ -12,7 +12,7 @@ _KEY = "[API key]"
 
 
 class RequestFailed(Exception):
-    """A request brought no whole answer; says why."""
+    """A request ended without a complete answer; has the reason."""
 
     def __init__(self, reason: str, *, retry_after_s: int = 0) -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ def one_line(text: str, *, longest: int = LONGEST_REASON) -> str:
 
 
 def without_key(text: str, key: str) -> str:
-    """Return a text with the API key taken out, also as JSON spells it. Do this before cutting the text."""
+    """Return a text without the API key, also as JSON spells it. Call it before cutting the text."""
     if not key:
         return text
     return text.replace(key, _KEY).replace(json.dumps(key)[1:-1], _KEY)

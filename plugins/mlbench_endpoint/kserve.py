@@ -1,7 +1,7 @@
-"""KServe's open inference protocol (v2) over HTTP: a call of a graph is a request to the model that a server has of it.
+"""KServe's open inference protocol (v2) over HTTP: a call of a graph is a request to the server's model of it.
 
-The core's engine batches samples and calls graphs as for any backend that compiles them; each of its workers has a
-connection of its own. Source: https://github.com/kserve/open-inference-protocol.
+The core's engine batches samples and calls graphs as for any backend that compiles them; each of its workers has its
+own connection. Source: https://github.com/kserve/open-inference-protocol.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
     from mlbench import Engine, EnginePlan, Model
 
 GRAPH = "{graph}"
-"""What ``backend.model`` may hold: the name of a graph."""
+"""Placeholder in ``backend.model`` for the name of a graph."""
 
 BINARY = "binary_tensor_data"
-"""The extension by which tensors travel as bytes, as a server's metadata name it."""
+"""Name of the extension for tensors as bytes, in a server's metadata."""
 
 VARIES = -1
 """A dimension of any size, in metadata."""
 
 METADATA_S = 60.0
-"""How long a server may take to say what it has."""
+"""Longest time for a server's metadata."""
 
 _LONGEST_METADATA = 1 << 20
 
 
 @dataclass(slots=True)
 class ServerFacts:
-    """What servers said of themselves, and how often they were asked; for the record."""
+    """Metadata of servers, and counts of requests, for the record."""
 
     servers: dict[str, str] = field(default_factory=dict)
     """Name and version of each target's."""
     models: dict[str, str] = field(default_factory=dict)
     """The server's name of each graph's model."""
     tensors: str = ""
-    """How they travel: ``binary`` or ``json``."""
+    """Encoding of tensors: ``binary`` or ``json``."""
     counts: dict[str, int] = field(default_factory=lambda: {"requests": 0, "retried": 0})
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -66,7 +66,7 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphClient:
-    """What is asked of which servers, and how; the targets take turns."""
+    """Requests to servers; the targets are used in turn."""
 
     targets: Sequence[str]
     """URLs under which ``v2`` lies."""
@@ -78,17 +78,17 @@ class GraphClient:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def connect(self, timeout_s: float) -> dict[str, Connection]:
-        """Return a connection to each target, not opened yet, that may be silent for so long: one thread's own."""
+        """Return a connection to each target, for one thread, not opened yet; they may be silent for this long."""
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         return {target: Connection(target, headers=headers, timeout_s=timeout_s) for target in self.targets}
 
     def refuse(self, target: str, error: Exception) -> NoReturn:
-        """Raise `UnavailableError` for what a server did, in one line and without the key."""
+        """Raise `UnavailableError` for a server's fault, in one line and without the key."""
         raise UnavailableError(f"{target}: {one_line(without_key(_reason(error), self.key))}.") from error
 
 
 class ServedGraphs(GraphBackend):
-    """Makes of each graph what asks for it. Metadata were compared before (`kserve_engine`)."""
+    """Compiles each graph to requests for it. `kserve_engine` has compared metadata before."""
 
     name = "endpoint"
 
@@ -96,11 +96,11 @@ class ServedGraphs(GraphBackend):
         self._client = client
 
     def probe(self) -> Probe:
-        """Return that the server is there: it was asked."""
+        """Return that the server is available: it was asked before."""
         return Probe(is_available=True)
 
     def compile(self, graph: Graph, precision: Precision) -> Executable:
-        """Return what asks for the graph's outputs; the precision is the server's."""
+        """Return the executable that requests the graph's outputs; the server has its own precision."""
         return ServedGraph(graph, self._client)
 
 
@@ -116,10 +116,10 @@ class ServedGraph:
         weakref.finalize(self, _close, self._connections)
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
-        """Compute all outputs, in memory of their own; nothing is kept of earlier calls.
+        """Compute all outputs, in new memory; earlier calls are not kept.
 
         Raises:
-            UnavailableError: a server failed, with what it said.
+            UnavailableError: a server failed; the message quotes it.
         """
         client, options = self._client, self._client.options
         end_s = time.monotonic() + options.total_timeout_s
@@ -155,7 +155,7 @@ class ServedGraph:
 
 
 def kserve_engine(model: Model, plan: EnginePlan, client: GraphClient) -> Engine:
-    """Return the core's engine over graphs that servers compute, after a look at what they have.
+    """Return the core's engine over graphs that servers compute, after comparing their models.
 
     Args:
         model: its program runs batches.
@@ -183,7 +183,7 @@ def kserve_engine(model: Model, plan: EnginePlan, client: GraphClient) -> Engine
 
 
 def expected_outputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> list[Expected]:
-    """Return what a graph makes of inputs: dimensions that vary are as in the inputs, and any where none has them."""
+    """Return the shapes of outputs: varying dimensions come from the inputs, or are free if no input has them."""
     sizes = {
         each.name: size
         for spec in graph.inputs
@@ -201,7 +201,7 @@ def expected_outputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> list[Exp
 
 
 def difference(graph: Graph, metadata: Mapping[str, Any]) -> str:
-    """Return the first way in which a server's model is another than a graph; empty where it can take its place.
+    """Return the first difference between a server's model and a graph; empty if the model can replace it.
 
     All inputs must be the graph's, and all outputs of the graph must be there: names, types and shapes. Where a
     dimension of the graph varies, the server's must.
@@ -224,7 +224,7 @@ def difference(graph: Graph, metadata: Mapping[str, Any]) -> str:
 
 
 def _fits(shape: Any, spec: TensorSpec) -> bool:
-    """Return whether metadata's shape takes all that a tensor may be; a dimension may be free that never varies."""
+    """Return whether a shape in metadata allows all shapes of a tensor; a fixed dimension may be free there."""
     if not isinstance(shape, list) or len(shape) != len(spec.shape):
         return False
     return all(
@@ -243,8 +243,8 @@ def _refuse_options(options: EndpointOptions, plan: EnginePlan) -> None:
     if options.connections != "auto" and plan.workers not in (1, options.connections):
         raise UsageError(
             f"backend.connections is {options.connections}, and execution.workers {plan.workers}: "
-            "with backend.protocol=kserve both are the number of requests in flight.",
-            hint="Give one of them.",
+            "with backend.protocol=kserve both set the number of requests in flight.",
+            hint="Set one of them.",
         )
 
 
@@ -269,7 +269,7 @@ def _model_name(given: str, graph: str, model: Model) -> str:
 
 
 def _examine(target: str, connection: Connection, client: GraphClient, model: Model) -> bool:
-    """Ask a server what it is, and compare its models with the graphs; return whether tensors may be bytes."""
+    """Get a server's metadata, and compare its models with the graphs; return whether tensors may be bytes."""
 
     def ask(path: str) -> Any:
         try:
@@ -293,7 +293,7 @@ def _examine(target: str, connection: Connection, client: GraphClient, model: Mo
 
 
 def _json_object(data: bytes) -> Any:
-    """Return what a server says as a JSON object; its values are not checked."""
+    """Return a server's answer as a JSON object; its values are not checked."""
     with suppress(ValueError, RecursionError):
         found = json.loads(data)
         if isinstance(found, dict):
@@ -302,9 +302,9 @@ def _json_object(data: bytes) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return what a failure of a request says; an error that a server sent as the protocol says is its message."""
+    """Return the text of a failed request; for an error in the protocol's form its message."""
     if isinstance(error, TimeoutError):
-        return "no whole answer in time (backend.timeout_s, backend.total_timeout_s)"
+        return "no complete answer in time (backend.timeout_s, backend.total_timeout_s)"
     text = str(error) or type(error).__name__
     begin, brace, rest = text.partition("{")
     with suppress(ValueError, RecursionError, AttributeError):

@@ -36,15 +36,15 @@ NOT_IN_JSON = ("FP16",)
 """Types that only travel as bytes."""
 
 _LONGEST_NUMBER = 32
-"""Bytes of a number in JSON, with the comma and some blanks."""
+"""Most bytes of a number in JSON, with the comma and some spaces."""
 
 _LONGEST_JSON = 1 << 20
-"""Bytes of an answer's JSON besides its numbers."""
+"""Most bytes of an answer's JSON besides its numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """An output as an answer must have it."""
+    """The required form of an output."""
 
     name: str
     dtype: str
@@ -68,12 +68,12 @@ def encode_request(
 
     Args:
         inputs: arrays by name, of types in `DATATYPES`.
-        outputs: names of what is wanted.
-        number: comes back with the answer.
-        is_binary: whether tensors travel as bytes, there and back.
+        outputs: names of the requested outputs.
+        number: id of the request, which the answer repeats.
+        is_binary: whether tensors are sent as bytes in both directions.
 
     Raises:
-        ValueError: a number is NaN or infinite, which JSON cannot say.
+        ValueError: a number is NaN or infinite, which JSON cannot represent.
     """
     arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
     wanted = [{"name": name, **({"parameters": {"binary_data": True}} if is_binary else {})} for name in outputs]
@@ -92,11 +92,11 @@ def encode_request(
 
 
 def read_answer(body: Body, expected: Sequence[Expected], *, number: str, model: str) -> dict[str, np.ndarray]:
-    """Return the outputs of an answer, in memory of their own, however they come: a server may choose.
+    """Return the outputs of an answer, in new memory, in either encoding: a server may choose.
 
     Args:
         body: of the response.
-        expected: all that was asked for.
+        expected: all requested outputs.
         number: of the request.
         model: the server's name of the model.
 
@@ -112,7 +112,9 @@ def read_answer(body: Body, expected: Sequence[Expected], *, number: str, model:
     for output in _outputs(fields):
         name = str(output.get("name"))
         if name in found or name not in by_name:
-            raise RequestFailed(f"the server answered with an output {name!r} that was not asked for, or twice")
+            raise RequestFailed(
+                f"the server answered with an output {name!r} that was not requested, or is there twice"
+            )
         shape = _shape_of(output, by_name[name])
         size = (output.get("parameters") or {}).get("binary_data_size")
         if size is None:

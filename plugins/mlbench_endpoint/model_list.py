@@ -15,14 +15,14 @@ from mlbench_endpoint.failure import RequestFailed, one_line
 from mlbench_endpoint.response import EVENT_STREAM, expect_success, json_object, messages, read_body
 
 LISTING_S = 60.0
-"""How long a server may take to list its models, or to give one token of the model that it does not list."""
+"""Longest time to list models, or to generate one token of a model that is not listed."""
 
 
 async def find_model(http: aiohttp.ClientSession, targets: Sequence[str], model: str, api: Api) -> str:
     """Return the name of the model, which every target must have.
 
     Raises:
-        RequestFailed: a target does not answer, or has no such model, or not one alone when none is named.
+        RequestFailed: a target does not answer, has no such model, or has not exactly one when none is named.
     """
     for target in targets:
         try:
@@ -30,7 +30,7 @@ async def find_model(http: aiohttp.ClientSession, targets: Sequence[str], model:
                 names = await _list_models(http, target, model)
             if not model and len(names) != 1:
                 listed = f"{len(names)} models ({one_line(', '.join(names))})" if names else "no models"
-                raise RequestFailed(f"{target} lists {listed}: name one")
+                raise RequestFailed(f"{target} lists {listed}: set backend.model")
             model = model or names[0]
             if model not in names:
                 async with asyncio.timeout(LISTING_S):
@@ -50,10 +50,10 @@ def check_name(message: Mapping[str, Any], model: str) -> None:
 
 
 async def _list_models(http: aiohttp.ClientSession, target: str, model: str) -> list[str]:
-    """Return the names of a target's models; none where it lists none.
+    """Return the names of a target's models; empty if it lists none.
 
     Raises:
-        RequestFailed: it refuses to, which matters where the user names no model either.
+        RequestFailed: it refuses, and the user names no model.
     """
     async with http.get(f"{target}/models", allow_redirects=False) as response:
         if response.status != HTTPStatus.OK and model:
@@ -68,9 +68,9 @@ async def _list_models(http: aiohttp.ClientSession, target: str, model: str) -> 
 
 
 async def _expect_model(http: aiohttp.ClientSession, target: str, model: str, names: Sequence[str], api: Api) -> None:
-    """Ask for a token of a model that a target does not list, in whichever form the answer comes.
+    """Request a token of a model that a target does not list; the answer may have any form.
 
-    ``transformers serve`` lists what was downloaded, not the folder that it serves.
+    ``transformers serve`` lists downloaded models, not the folder that it serves.
 
     Raises:
         RequestFailed: the target has no such model.

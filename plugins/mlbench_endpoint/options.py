@@ -23,49 +23,51 @@ ONLY_KSERVE = ("tensors",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointOptions:
-    """What can be set on the endpoint backend."""
+    """Options of the endpoint backend."""
 
     protocol: Protocol = "openai"
     """``openai``: completions or chat, for language models. ``kserve``: KServe's open inference protocol (v2) over
     HTTP, which Triton and others speak, for the workloads that are not text."""
     url: Annotated[str, OPENS_ADDRESS] = ""
-    """Where the server's ``/completions`` lies, or with ``kserve`` its ``/v2``; several, divided by commas, take
-    turns."""
+    """URL of the server's ``/completions``, or with ``kserve`` of its ``/v2``; several, divided by commas, are used in
+    turn."""
     start: Annotated[str, RUNS_CODE] = ""
     """A command that starts the server, without a shell; it ends with the run. ``{model}`` is the model's folder,
-    ``{port}`` a free port of this machine: ``vllm serve {model} --port {port}``. Without ``{port}``, ``url`` says where
-    the server will be. Empty: the server is there."""
+    ``{port}`` a free port of this machine: ``vllm serve {model} --port {port}``. Without ``{port}``, ``url`` is the
+    server's address. Empty: the server runs already."""
     start_timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 900.0
-    """How long the server of ``start`` may take until it lists its models."""
+    """Longest time until the server of ``start`` lists its models."""
     model: str = ""
-    """What the server calls the model; empty: the only one that it has, or the folder that ``start`` names. With
-    ``kserve``, ``{graph}`` is the name of the workload's graph; empty: that name."""
+    """Name of the model on the server; empty: its only model, or the folder in ``start``. With ``kserve``, ``{graph}``
+    stands for the name of the workload's graph; empty: that name."""
     tensors: Literal["auto", "binary", "json"] = "auto"
-    """How tensors travel with ``kserve``: as bytes (its binary data extension), or as numbers in JSON. ``auto``: as
-    bytes where the server says that it can; KServe's own can, and does not say it."""
+    """Encoding of tensors with ``kserve``: bytes (its binary data extension), or numbers in JSON. ``auto``: bytes if
+    the server announces it; KServe's own supports it without announcing it."""
     api: Api = Api.COMPLETIONS
-    """The protocol. ``chat`` is for the workload ``prompts``: a chat puts words of its own around a prompt."""
+    """The protocol. ``chat`` is for the workload ``prompts`` only, since a chat adds words to a prompt."""
     prompt: Literal["tokens", "text"] = "tokens"
-    """How prompts are sent and answers returned: token ids (vLLM and others), or text, which mlbench then cuts into
-    tokens itself."""
+    """How prompts are sent and answers returned: token ids (vLLM and others), or text, which mlbench tokenises
+    itself."""
     connections: Annotated[int, Ge(1)] | Literal["auto"] = "auto"
-    """How many requests are in flight at a time, over all targets. ``auto``: 256, and with ``kserve`` as many as
-    ``execution.workers``: each has a thread there."""
+    """Number of requests in flight, over all targets. ``auto``: 256, or with ``kserve`` the number of
+    ``execution.workers``, since each needs a thread."""
     timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 600.0
-    """How long a server may take to the first token, from one to the next, and from the last to the end of the answer.
-    What else it sends meanwhile does not count. With ``kserve``, how long it may neither send nor take a byte."""
+    """Longest time to the first token, between tokens, and from the last token to the end of the answer; other data
+    from the server does not count. With ``kserve``, the longest time without sending or taking a byte."""
     total_timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 3600.0
-    """How long a whole answer may take from the sending of its request, with all attempts."""
+    """Longest time of a whole answer from the sending of its request, with all attempts."""
     wait_timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 86_400.0
-    """How long a request may wait for one of the connections before it is sent."""
+    """Longest time that a request waits for a connection before it is sent."""
     retries: Annotated[int, Ge(0)] = 0
-    """How often a request is repeated that failed before its first token, after as long as the server asks for."""
+    """Number of retries of a request that failed before its first token, each after the delay that the server
+    requests."""
     key_variable: Annotated[str, NAMES_SECRET] = "MLBENCH_ENDPOINT_KEY"
-    """The environment variable that holds the API key, which no record keeps; this one need not be set."""
+    """Environment variable with the API key, which records do not keep; the default one need not be set."""
     extra: Annotated[str, OPENS_ADDRESS] = ""
-    """More fields for each request, a JSON object: ``{"ignore_eos": true}``. A server may take addresses in them."""
+    """More fields for each request, a JSON object: ``{"ignore_eos": true}``. They may contain addresses for the
+    server."""
 
     @property
     def most_requests(self) -> int:
-        """How many requests are in flight at a time, where each needs no thread."""
+        """Number of requests in flight if they need no threads."""
         return _MOST_REQUESTS if self.connections == "auto" else self.connections

@@ -1,4 +1,4 @@
-"""How long prompts and answers are to be: one length, or lengths drawn from a distribution."""
+"""Lengths of prompts and answers: one length, or lengths from a distribution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 MOST_TOKENS = 10_000_000
-"""The most tokens of a prompt or an answer; more is a typing error."""
+"""Most tokens of a prompt or an answer; a larger number is probably a typo."""
 
 FORMS = "512, uniform:128:1024 (least, most) or normal:512:64 (mean, standard deviation)"
 
@@ -22,9 +22,9 @@ class Lengths:
     """Lengths in tokens."""
 
     longest: int
-    """What none exceeds."""
+    """Largest length."""
     draw: Callable[[np.random.Generator, int], np.ndarray]
-    """Returns so many lengths, each from 1 to the longest."""
+    """Returns a number of lengths, each from 1 to the longest."""
 
 
 def parse_lengths(text: str, name: str) -> Lengths:
@@ -35,7 +35,7 @@ def parse_lengths(text: str, name: str) -> Lengths:
         name: of the setting, for the error.
 
     Raises:
-        UsageError: it describes none.
+        UsageError: it is not in one of these forms.
     """
     kind, *numbers = text.strip().split(":") if ":" in text else ("fixed", text.strip())
     values = [int(each) for each in numbers if each.isascii() and each.isdigit() and len(each) < 12]

@@ -13,7 +13,7 @@ from mlbench_endpoint.text_sample import TextSample
 from mlbench_endpoint.words import WORDS
 
 _NEW_WORDS = 4
-"""Drawn anew for each sending: some 20 thousand million beginnings."""
+"""Number of new random words per sending: enough for 20 billion beginnings."""
 
 _MOST_BYTES = 1 << 30
 _SHOWN = 60
@@ -35,7 +35,7 @@ class TextPrompts(Dataset):
 
     @property
     def longest_answer(self) -> int:
-        """How many tokens the longest answer may have."""
+        """Tokens of the longest answer allowed."""
         return max(sample.answer_tokens for sample in self._samples)
 
     def load(self, indices: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""How a prompt is sent to a server, and how its answer becomes tokens."""
+"""Formats of requests for prompts, and the decoding of answers to tokens."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RequestFormat:
         return self.answer.is_text
 
     def fields(self, prompt: Prompt) -> dict[str, RequestField]:
-        """Return the fields of one sample's own."""
+        """Return the fields of one sample."""
         fields: dict[str, RequestField] = {"max_tokens": self._room(prompt)}
         fields["prompt"] = self._prompt_text(prompt) if self.is_text else prompt.tokens.tolist()
         if prompt.stop and self.tokenizer:
@@ -56,16 +56,16 @@ class RequestFormat:
         return {name: value for name, value in fields.items() if name not in self.chosen}
 
     def limit(self, prompt: Prompt) -> int:
-        """Return how many tokens the answer to a prompt may have, by the workload and by the user; below 1 for none."""
+        """Return the most tokens of an answer to a prompt, by the workload and the user; below 1: none fit."""
         wanted = self.common.get("max_tokens")
         return min(self._room(prompt), wanted) if type(wanted) is int else self._room(prompt)
 
     def prompt_tokens(self, prompt: Prompt) -> int:
-        """Return how many tokens a prompt has."""
+        """Return the number of tokens of a prompt."""
         return len(prompt.tokens)
 
     def count(self, tokens: int, counted: int | None) -> int:
-        """Return how many tokens an answer has: as many as were found in it, whatever the server counts."""
+        """Return the number of tokens found in an answer, whatever the server counts."""
         return tokens
 
     def fewest_tokens(self, prompt: Prompt) -> int:
@@ -79,11 +79,12 @@ class RequestFormat:
 
         Args:
             answer: token ids, or text.
-            is_finished: the model ended it, so it has an end token last, whether the server sent that or not.
+            is_finished: whether the model ended it: then its last token is an end token, even if the server did not
+                send it.
             first: the part of a text whose first token was reported already, with which the tokens then begin.
 
         Raises:
-            ValueError: a text is far longer than an answer may be.
+            ValueError: a text is far longer than allowed.
         """
         most = self.decoding.max_new_tokens
         if isinstance(answer, str):
@@ -91,7 +92,7 @@ class RequestFormat:
             if isinstance(first, str) and answer[:1] != (begin := self._ids(first))[:1]:
                 answer = begin + self._ids(text[len(first) :])  # the whole text is cut into tokens in another way
             if len(answer) > MOST_CUT_OTHERWISE * most:
-                raise ValueError(f"the server sent a text of {len(answer)} tokens, and an answer may have {most}")
+                raise ValueError(f"the server sent a text of {len(answer)} tokens, but an answer may have {most}")
         tokens = list(answer)[:most]
         if is_finished and len(tokens) < most and not self._ends(tokens):
             tokens.append(self.decoding.end_tokens[0])
@@ -129,10 +130,10 @@ def request_format(model: Model, *, kind: str, extra: Mapping[str, Any]) -> Requ
     Args:
         model: its program generates.
         kind: ``tokens`` or ``text``.
-        extra: fields that the user adds, or puts in place of others; None takes a field away.
+        extra: fields that the user adds or replaces; None removes a field.
 
     Raises:
-        UsageError: the protocol has no beams; or text is wanted, and the model has no tokenizer.
+        UsageError: the protocol has no beams; or the prompt is text and the model has no tokenizer.
     """
     assert isinstance(model.program, GenerationProgram)
     decoding = model.program.decoding
@@ -175,7 +176,7 @@ def _tokenizer(folder: Path | None) -> Tokenizer | None:
 
 
 def _vocabulary(model: Model, tokenizer: Tokenizer | None) -> int:
-    """Return what token ids are below: the network's rows, or the tokenizer's entries; else what a reply can hold."""
+    """Return the bound of token ids: the network's rows, or the tokenizer's entries; else the reply type's range."""
     sizes = [tokenizer.get_vocab_size()] if tokenizer else []
     if model.files and (config := model.files / _CONFIG_FILE).is_file():
         with suppress(ValueError, AttributeError):  # loading the weights validates it

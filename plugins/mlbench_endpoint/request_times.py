@@ -1,7 +1,7 @@
-"""How long requests took from their sending, by the clock of the process that sends them.
+"""Times of requests from their sending, by the clock of the process that sends them.
 
-LoadGen times a query from when it was due. Where all samples are one query, and requests wait for a place among so many
-under way, only the time from the sending says how long a request took.
+LoadGen times a query from its due time. If all samples are one query, and requests wait for a free place, only the time
+from the sending is the duration of a request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlbench_endpoint.client_messages import Answered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """Something that was measured of each request, over all of them; a record holds it as a JSON object."""
+    """A quantity of all requests; a record holds it as a JSON object."""
 
     of: str
     """``first token``, ``per output token``, ``answer`` or ``prompt``."""
@@ -42,14 +42,14 @@ class RequestTimes:
     answer_tokens: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, message: Answered, tokens: int) -> None:
-        """Note an answer, and how many tokens it has."""
+        """Record an answer and its number of tokens."""
         self.first_token_ns.append((message.first_ns or message.at_ns) - message.sent_ns)
         self.answer_ns.append(message.at_ns - message.sent_ns)
         self.prompt_tokens.append(message.prompt_tokens or 0)
         self.answer_tokens.append(tokens)
 
     def quantities(self) -> Sequence[Quantity]:
-        """Return what was measured; nothing where nothing was answered."""
+        """Return the measured quantities; empty without answers."""
         if not self.answer_ns:
             return []
         first_ns, answer_ns, tokens = (

@@ -1,4 +1,4 @@
-"""The body of an HTTP response as JSON messages, within limits: a server may send anything, and without end."""
+"""The body of an HTTP response as JSON messages, within limits: a server may send anything, endlessly."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import aiohttp
 from mlbench_endpoint.failure import LONGEST_REASON, RequestFailed
 
 LONGEST_LINE = 1 << 20
-"""Bytes of a line that a server streams."""
+"""Most bytes of a line in a stream."""
 
 LONGEST_BODY = 1 << 24
-"""Bytes of an answer, streamed or not, with all that comes with its tokens."""
+"""Most bytes of an answer, streamed or not, with everything around its tokens."""
 
 EVENT_STREAM = "text/event-stream"
 
 _LONGEST_WAIT_DIGITS = 9
 
 _EXPLANATION_S = 5.0
-"""How long to wait for the body of an error response."""
+"""Longest wait for the body of an error response."""
 
 
 async def messages(response: aiohttp.ClientResponse, *, is_stream: bool) -> AsyncIterator[dict[str, Any]]:
     """Yield the JSON objects of a stream of events, or the only one of a plain answer.
 
     Raises:
-        RequestFailed: the response is in another form than was asked for, too long, or no JSON.
+        RequestFailed: the response is not in the requested form, too long, or not JSON.
     """
     if (response.content_type == EVENT_STREAM) is not is_stream:
         wanted = "a stream of events" if is_stream else "a plain answer"
@@ -66,7 +66,7 @@ async def expect_success(response: aiohttp.ClientResponse) -> None:
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
-    """Return a whole body; raise `RequestFailed` where it does not end."""
+    """Return a whole body; raise `RequestFailed` if it does not end."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -78,7 +78,7 @@ def json_object(data: bytes) -> dict[str, Any]:
     """Return the JSON object that some bytes are.
 
     Raises:
-        RequestFailed: they are something else.
+        RequestFailed: they are not a JSON object.
     """
     try:
         found = json.loads(data.decode())
@@ -113,7 +113,7 @@ def _expect_end(size: int) -> None:
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
-    """Return as much of a body as a reason can hold, and as comes soon."""
+    """Return the beginning of a body, as much as fits into a message and arrives soon."""
     body = bytearray()
     with suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(_EXPLANATION_S):

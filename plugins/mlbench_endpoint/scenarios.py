@@ -1,4 +1,4 @@
-"""How load is put on a server: so many requests per second, or so many under way."""
+"""Kinds of load for a server: a rate of requests, or a number of concurrent requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mlbench import Scenario
 
 RATE = Scenario(
     name="Rate",
-    title="requests arrive at random, so many per second; times of tokens are LoadGen's, from when a request was due",
+    title="requests arrive at random at a mean rate; LoadGen times tokens from when a request was due",
     loadgen="Server",
     result_key="result_completed_samples_per_sec",
     result_unit="samples/s",

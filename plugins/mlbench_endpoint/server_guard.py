@@ -1,9 +1,8 @@
 """Runs a server, and ends it with the run: ``python -P -m mlbench_endpoint.server_guard <socket> <log> <command>``.
 
-A process of its own, so that neither the server's output is read nor its end awaited where LoadGen keeps its clock.
-What the server prints goes to the log, up to a limit. When the other side closes the socket, or dies, the server gets
-SIGTERM and some seconds, and then all of its processes are killed. When the server ends by itself, the socket gets its
-status.
+A separate process, so that LoadGen's process neither reads the server's output nor waits for its end. The server's
+output goes to the log, up to a limit. When the other side closes the socket, or dies, the server gets SIGTERM and a few
+seconds, and then all its processes are killed. When the server ends by itself, its status is sent to the socket.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from typing import IO, NoReturn
 import psutil
 
 MOST_LOG_BYTES = 1 << 26
-"""Bytes of the log: a server may say something of each request."""
+"""Most bytes of the log: a server may log each request."""
 
 LEAVES_WITHIN_S = 10.0
-"""From SIGTERM to SIGKILL: servers of several processes take some seconds to end them."""
+"""Time from SIGTERM to SIGKILL: servers with several processes take some seconds to end them."""
 
 _CHUNK_BYTES = 1 << 16
 _PULSE_S = 0.1
@@ -35,14 +34,14 @@ _CUT = b"\n(the rest of the log is left out)\n"
 
 
 class BoundedFile:
-    """A file that takes so many bytes, and drops the rest."""
+    """A file that keeps a limited number of bytes, and drops the rest."""
 
     def __init__(self, file: IO[bytes], most: int) -> None:
         self._file = file
         self._room = most
 
     def write(self, data: bytes) -> None:
-        """Write what there is room for; nothing on a full disk."""
+        """Write as much as there is room for; nothing on a full disk."""
         if self._room <= 0:
             return
         kept = data if len(data) <= self._room else data[: self._room] + _CUT
@@ -53,7 +52,7 @@ class BoundedFile:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Start the server, and stay until one of the two sides is gone."""
+    """Start the server, and run until one of the two sides ends."""
     number, log, *command = arguments
     line = socket.socket(fileno=int(number))
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -101,7 +100,7 @@ def end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _follow(server: subprocess.Popen[bytes], line: socket.socket, log: BoundedFile) -> int | None:
-    """Copy what the server prints; return its status when it has ended, None when the other side is gone."""
+    """Copy the server's output; return its status when it ends, None when the other side closes."""
     assert server.stdout
     output = server.stdout.fileno()
     waiting = [output, line.fileno()]

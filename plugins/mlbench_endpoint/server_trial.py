@@ -1,4 +1,4 @@
-"""Some requests before a sweep: what the server's model is called, how it counts tokens, how long an answer takes."""
+"""Requests before a sweep: they find the model's name, its count of tokens, and the time of an answer."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from mlbench_endpoint.words import WORDS
 
 _SHORT_WORDS = 8
 _SHORT_TOKENS = 16
-"""The most tokens of answers that are only needed for the count of the prompt's tokens."""
+"""Most tokens of answers that are only needed for the count of the prompt's tokens."""
 
 _TRIED = 8
-"""Prompts that are tried besides the longest: one that is answered with too little would cost a run."""
+"""Number of prompts tried besides the longest: too short an answer to one would fail a run."""
 
 _HINT = "Nothing was measured."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTrial:
-    """What came of it."""
+    """The result of a trial."""
 
     model: str
-    """As the server calls it."""
+    """Name of the model on the server."""
     prompts: PromptOptions
-    """Those that were asked for, with what the server makes of words."""
+    """The requested options, with the server's tokens per word."""
     longest_prompt_tokens: int
     """Tokens of the longest prompt, by the server's count."""
     answer_s: float
-    """How long the answer to it took, alone."""
+    """Time of its answer, without other requests."""
     answer_tokens: int
 
 
 def try_server(options: EndpointOptions, prompts: PromptOptions) -> ServerTrial:
-    """Ask a server for some answers, by the way that a run takes.
+    """Request some answers from a server, as a run does.
 
     Args:
         options: of the endpoint.
-        prompts: what is to be sent.
+        prompts: options of the prompts.
 
     Raises:
         UsageError: an option is wrong, or the file of prompts.
@@ -84,7 +84,7 @@ class _Found:
 
 
 def _with_counts(engine: Engine, prompts: PromptOptions) -> PromptOptions:
-    """Return the options with how many tokens the server makes of a word, and adds to each prompt."""
+    """Return the options with the server's tokens per word, and the tokens that it adds to each prompt."""
     few, many = (
         _ask(engine, [_words(count)]).mean("prompt", "tokens") for count in (_SHORT_WORDS, _SHORT_WORDS + len(WORDS))
     )
@@ -102,13 +102,13 @@ def _with_counts(engine: Engine, prompts: PromptOptions) -> PromptOptions:
 
 
 def _words(count: int) -> TextSample:
-    """Return a prompt of the first words and, behind the last one, the first again."""
+    """Return a prompt of the first words, from the first again after the last one."""
     text = " ".join(WORDS[number % len(WORDS)] for number in range(count))
     return TextSample(text=text, answer_tokens=_SHORT_TOKENS)
 
 
 def _ask(engine: Engine, samples: list[TextSample]) -> _Found:
-    """Return what the engine measured of the answers to some samples.
+    """Return the engine's measurements of the answers to some samples.
 
     Raises:
         UnavailableError: one was not answered.

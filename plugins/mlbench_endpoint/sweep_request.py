@@ -24,20 +24,20 @@ from mlbench_endpoint.sweep import Load, LoadResult, results_of, suite_text
 from mlbench_endpoint.sweep_report import draw_curve, results_json, table_lines
 
 _MOST_REQUESTS = 1_000_000
-"""The most requests of a load: LoadGen prepares all of them in memory."""
+"""Most requests of a load: LoadGen prepares all of them in memory."""
 
 _MOST_CONNECTIONS = 4096
 _SPARE_FILES = 64
 _PER_PLACE = 10
-"""So many requests at least for each that is under way: filling up and running dry are a small part of the time."""
+"""Fewest requests per concurrent one, so that start and end are a small part of the time."""
 
 _TIERS = ((600, "valid"), (60, "dev"), (0, "smoke"))
-"""By the seconds of a load; a tier demands no more."""
+"""Tier by seconds of a load; it must not require more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """What the user asks for; see the options of the command."""
+    """The user's request; see the options of the command."""
 
     url: str
     model: str
@@ -91,7 +91,7 @@ class SweepRequest:
 
     @property
     def prompt_options(self) -> PromptOptions:
-        """Return the options of the workload, as far as the user chose them."""
+        """Return the options of the workload that the user chose."""
         file = str(self.prompts.resolve()) if self.prompts else ""
         return PromptOptions(file=file, tokens_in=self.tokens_in, tokens_out=self.tokens_out)
 
@@ -100,11 +100,11 @@ def carry_out(request: SweepRequest, run: click.Command) -> int:
     """Make the runs of a sweep, show them, and return the exit status.
 
     Args:
-        request: what is asked for.
+        request: the user's request.
         run: the command ``mlbench run``.
 
     Raises:
-        MlbenchError: the request cannot be carried out; nothing was measured.
+        MlbenchError: the request cannot be carried out; no run was made.
     """
     name = request.name
     if not re.fullmatch(r"[\w.+-]{1,200}", name):
@@ -122,7 +122,7 @@ def carry_out(request: SweepRequest, run: click.Command) -> int:
 
 
 def _with_ignore_eos(extra: str) -> str:
-    """Return the fields of ``--extra`` with one more; as they are where they are none, which the backend says."""
+    """Return the fields of ``--extra`` with one more; unchanged if they are invalid, which the backend reports."""
     try:
         found = json.loads(extra or "{}")
     except (ValueError, RecursionError):
@@ -131,7 +131,7 @@ def _with_ignore_eos(extra: str) -> str:
 
 
 def _check_loads(request: SweepRequest, trial: ServerTrial) -> None:
-    """Raise `UsageError` for a load that no run of it could carry through."""
+    """Raise `UsageError` for a load that no run can complete."""
     most = most_connections()
     for each in request.loads:
         if each.rate_per_s and each.rate_per_s * request.seconds > _MOST_REQUESTS:
@@ -141,8 +141,8 @@ def _check_loads(request: SweepRequest, trial: ServerTrial) -> None:
             )
         if each.rate_per_s and each.rate_per_s * trial.answer_s > most:
             raise UsageError(
-                f"--rate {each.rate_per_s:g} cannot be carried through: an answer alone takes {trial.answer_s:.3g} s, "
-                f"so more than {most} requests would be under way.",
+                f"--rate {each.rate_per_s:g} cannot be sustained: a single answer takes {trial.answer_s:.3g} s, "
+                f"so more than {most} requests would be in flight.",
                 hint=f"Stay below {most / trial.answer_s:.3g}.",
             )
         if each.in_flight and each.in_flight > most:
@@ -150,13 +150,13 @@ def _check_loads(request: SweepRequest, trial: ServerTrial) -> None:
 
 
 def most_connections() -> int:
-    """Return how many requests may be under way: each has a connection, which is an open file."""
+    """Return the most concurrent requests: each has a connection, which is an open file."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(1, min(_MOST_CONNECTIONS, files - _SPARE_FILES)) if files > 0 else _MOST_CONNECTIONS
 
 
 def _introduction(request: SweepRequest, trial: ServerTrial) -> str:
-    """Return what is known before the first load."""
+    """Return the line before the first load."""
     prompts = (
         ""
         if trial.prompts.file
@@ -218,14 +218,14 @@ def _make_runs(run: click.Command, suite: Path, request: SweepRequest) -> Sequen
 
 
 def _draw(results: Sequence[LoadResult], trial: ServerTrial, folder: Path) -> None:
-    """Draw the curve, or say why not."""
+    """Draw the curve, or print the reason why not."""
     file = folder / "curve.svg"
     if all(result.problem for result in results):
-        click.echo("No curve is drawn: no run counts.", err=True)
+        click.echo("No curve is drawn: no run is valid.", err=True)
         return
     try:
         draw_curve(results, f"{trial.model}: times of tokens over throughput", file)
-        click.echo(f"Curve: {file}. The same again: mlbench run --suite {folder / 'sweep.toml'} --fresh", err=True)
+        click.echo(f"Curve: {file}. Repeat: mlbench run --suite {folder / 'sweep.toml'} --fresh", err=True)
     except ImportError:
         click.echo("No curve is drawn: pip install 'mlbench-inference[report]'.", err=True)
     except OSError as error:

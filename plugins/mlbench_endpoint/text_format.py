@@ -1,4 +1,4 @@
-"""How text is sent to a server whose tokenizer is not known, and how its answer becomes a reply."""
+"""Formats of requests with text, for a server with an unknown tokenizer, and of replies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlbench_endpoint.text_sample import TextSample
 from mlbench_endpoint.words import WORDS
 
 _FEWEST_TOKENS = 2
-"""The fewest tokens of an answer: LoadGen divides by one less for the time per token."""
+"""Fewest tokens of an answer: LoadGen divides by one less for the time per token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,12 @@ class TextRequestFormat:
     common: Mapping[str, Any]
     """Fields that all requests share."""
     chosen: Collection[str]
-    """Fields that the user decided about."""
+    """Fields that the user set."""
     answer: AnswerFormat
     is_text: bool = True
 
     def fields(self, prompt: Prompt) -> dict[str, RequestField]:
-        """Return the fields of one sample's own."""
+        """Return the fields of one sample."""
         sample = _sample_of(prompt)
         fields: dict[str, RequestField] = {
             "max_tokens": sample.answer_tokens,
@@ -39,7 +39,7 @@ class TextRequestFormat:
         return {name: value for name, value in fields.items() if name not in self.chosen}
 
     def limit(self, prompt: Prompt) -> int:
-        """Return how many tokens the answer to a prompt may have, by the sample and by the user."""
+        """Return the most tokens of an answer to a prompt, by the sample and the user."""
         wanted, most = self.common.get("max_tokens"), _sample_of(prompt).answer_tokens
         return min(most, wanted) if type(wanted) is int else most
 
@@ -47,7 +47,7 @@ class TextRequestFormat:
         """Return None: the number of tokens in a prompt is not known."""
 
     def fewest_tokens(self, prompt: Prompt) -> int:
-        """Return how many tokens a server counts at least in a whole prompt: one."""
+        """Return the fewest tokens that a server counts in a whole prompt: one."""
         return 1
 
     def tokens(self, answer: Any, *, is_finished: bool, first: Any = None) -> list[int]:
@@ -55,7 +55,7 @@ class TextRequestFormat:
         return list(str(answer).encode())
 
     def count(self, tokens: int, counted: int | None) -> int:
-        """Return how many tokens an answer has: as many as the server counts.
+        """Return the number of tokens of an answer, by the server's count.
 
         Raises:
             ValueError: too few for a time per token.
@@ -63,23 +63,23 @@ class TextRequestFormat:
         if counted is None or counted < _FEWEST_TOKENS:
             said = "does not say how many tokens the answer has" if counted is None else f"counts {counted} token"
             raise ValueError(
-                f"the server {said}, and a time per token needs {_FEWEST_TOKENS}: "
+                f"the server {said}, but a time per token needs {_FEWEST_TOKENS}: "
                 "ask for longer answers, with --ignore-eos or in --extra (backend.extra)"
             )
         return counted
 
 
 def text_to_send(sample: TextSample) -> str:
-    """Return the text of a sample, with as many new words before it as it asks for."""
+    """Return the text of a sample, after as many new words as it needs."""
     return " ".join([*random.choices(WORDS, k=sample.new_words), *([sample.text] if sample.text else [])])
 
 
 def text_format(*, api: Api, extra: Mapping[str, Any]) -> TextRequestFormat:
-    """Return how text is put to a server.
+    """Return the request format for text.
 
     Args:
         api: the protocol.
-        extra: fields that the user adds, or puts in place of others; None takes a field away.
+        extra: fields that the user adds or replaces; None removes a field.
     """
     common = {"temperature": 0, "stream": True, "stream_options": {"include_usage": True}} | dict(extra)
     if not common.get("stream"):

@@ -14,7 +14,7 @@ from mlbench_endpoint.text_sample import TextSample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPrompt(Prompt):
-    """What a sample asks. Its ``tokens`` are the bytes of its text: how many a model makes of it, the server counts."""
+    """The prompt of a sample. Its ``tokens`` are the bytes of its text; the server counts the model's tokens."""
 
     sample: TextSample
 
@@ -23,7 +23,7 @@ class TextProgram(GenerationProgram):
     """Takes text and gives text, both as UTF-8."""
 
     def __init__(self, longest_answer: int) -> None:
-        """Describe answers of up to so many tokens, by the server's count."""
+        """Describe answers of up to a number of tokens, by the server's count."""
         self.reply = ReplySpec(dtype="uint8", shape=(None,), is_text=True)
         self.decoding = Decoding(end_tokens=(), max_new_tokens=longest_answer, longest=np.iinfo(np.int64).max)
 

@@ -1,4 +1,4 @@
-"""A prompt as text, before anything is known of tokens. Importing it loads nothing heavy."""
+"""A prompt as text, before it has tokens. Importing it loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ class TextSample:
 
     text: str
     answer_tokens: int
-    """How many tokens the answer may have, by the server's count."""
+    """Most tokens of the answer, by the server's count."""
     new_words: int = 0
-    """How many words, drawn anew each time it is sent, go before the text: no server can have read that prompt."""
+    """Number of random words before the text, new at each sending, so that no server has cached the prompt."""

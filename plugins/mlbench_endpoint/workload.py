@@ -1,4 +1,4 @@
-"""The workload ``prompts``: what a user's own server does with prompts of given lengths, or with the user's own."""
+"""The workload ``prompts``: a user's own server answers prompts of given lengths, or the user's own."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from mlbench import Dataset, Metric, Model, Variant
 
 _NO_LIMIT_MS = 86_400_000
-"""A day: LoadGen wants limits on the times of tokens, and no request may take longer than this."""
+"""A day: LoadGen requires limits on the times of tokens, and no request may take longer than this."""
 
 
 class PromptsWorkload(Workload):
-    """Text for a server's own model. It belongs to no benchmark: it has no limits, and no answer is right or wrong."""
+    """Text for a server's own model. It is not an MLPerf benchmark: it has no limits, and answers are not scored."""
 
     name = "prompts"
     title = "prompts of given lengths, or your own, for a server and a model of your own; see bench-endpoint"

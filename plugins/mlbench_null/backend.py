@@ -1,4 +1,4 @@
-"""The null backend: answers every sample with zeros or empty words, at once or at a set pace."""
+"""The null backend: answers every sample with zeros or arbitrary tokens, at once or at a set speed."""
 
 from __future__ import annotations
 

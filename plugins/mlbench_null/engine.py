@@ -1,4 +1,4 @@
-"""Engines that answer by a script, at once or when it is due."""
+"""Engines that answer by a script, at once or after delays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Script(Protocol):
     """A script of answers, with their times."""
 
     def acts(self, samples: Samples, /) -> Iterable[tuple[int, Samples, Give]]:
-        """Return what to do with the samples of a query, in order: nanoseconds after its arrival, with which, what."""
+        """Return the steps for the samples of a query, in order: nanoseconds after its arrival, samples, action."""
 
     def give(self, samples: Samples, reply: Reply, /) -> None:
         """Perform all actions at once."""
@@ -53,7 +53,7 @@ class _Act:
 
 
 class DelayedEngine(Engine):
-    """Answers from one thread, everything when it is due; of what is due together, the first in is the first out."""
+    """Answers from one thread, each sample when it is due; ties in order of arrival."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -74,7 +74,7 @@ class DelayedEngine(Engine):
         self._thread.join()
 
     def replay_graphs(self) -> str:
-        """Return why its own delays cannot be skipped."""
+        """Return the reason why its delays cannot be skipped."""
         return "the configured delays of the null backend are not overhead of mlbench"
 
     def submit(self, samples: Samples, reply: Reply) -> None:

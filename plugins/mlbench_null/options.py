@@ -13,21 +13,22 @@ Tokens = Annotated[int, Ge(0), Le(1_000_000)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NullOptions:
-    """What can be set on the null backend."""
+    """Options of the null backend."""
 
     delay_ms: Milliseconds = 0
-    """How long after its arrival a query is answered, in milliseconds; of a language model: gets its first token. 0: at
-    once, on the thread that brings it."""
+    """Time from arrival to the answer of a query, in milliseconds; for a language model to its first token. 0: at once,
+    on the calling thread."""
     token_ms: Milliseconds = 0
     """A language model's time from one token to the next, in milliseconds."""
     service_ms: Milliseconds = 0
-    """Before all else: how long a sample takes on average in a queue that takes one after another, in milliseconds; the
-    times are log-normal. 0: there is no queue."""
+    """Mean time of a sample in a queue that answers one after another, in milliseconds; times are log-normal, and come
+    before all other delays. 0: no queue."""
     service_spread: Annotated[float, Ge(0), Le(3)] = 0.3
-    """With ``service_ms``: the standard deviation of the logarithm of a time."""
+    """With ``service_ms``: standard deviation of the logarithm of a time."""
     service_wobble: Annotated[float, Ge(0), Le(0.5)] = 0
-    """With ``service_ms``: the standard deviation of the speed from run to run, as a share."""
+    """With ``service_ms``: standard deviation of the speed from run to run, as a share."""
     tokens: Tokens = 0
     """Tokens in a language model's answer; 0: the fewest allowed."""
     most_tokens: Tokens = 0
-    """Lengths are drawn from ``tokens`` to this, a sample's own each time; 0: all are alike."""
+    """Longest answer: lengths are random from ``tokens`` to this, always the same for a sample; 0: all have
+    ``tokens``."""

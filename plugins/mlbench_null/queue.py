@@ -1,4 +1,4 @@
-"""A queue that answers one sample after another: a service whose capacity is known, to try out what measures one."""
+"""A queue that answers one sample after another: a service of known capacity, to test measurements."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _SLOWEST = 0.1
 
 
 class Queue:
-    """Begins a script with each sample when those before it, and a random time of its own, are over."""
+    """Starts a script for each sample after the previous ones and a random time of its own."""
 
     def __init__(self, script: Script, *, mean_ns: float, spread: float, wobble: float) -> None:
         """Choose the speed of this run.
 
         Args:
-            script: what comes then.
-            mean_ns: the time of a sample at the usual speed, on average.
-            spread: the standard deviation of its logarithm.
-            wobble: the standard deviation of the speed from run to run, as a share.
+            script: the steps after that.
+            mean_ns: mean time of a sample at the usual speed.
+            spread: standard deviation of its logarithm.
+            wobble: standard deviation of the speed from run to run, as a share.
         """
         self._script = script
         self._chance = random.Random()

@@ -35,13 +35,13 @@ DISTRIBUTIONS = {
     "onnxruntime-migraphx": "migraphx",
     "onnxruntime-openvino": "openvino",
 }
-"""What brings the module ``onnxruntime``, and the device it is built for."""
+"""Distributions of the module ``onnxruntime``, with the device each is built for."""
 
 EXTRAS = ("onnxruntime", "onnxruntime-gpu")
 """Distributions that an extra of mlbench installs, by its name."""
 
 EXPORTERS = ("torch", "onnx", "onnxscript")
-"""What makes a session's file out of a graph."""
+"""Distributions that make a session's file from a graph."""
 
 LEVELS = {
     "none": "ORT_DISABLE_ALL",
@@ -52,18 +52,18 @@ LEVELS = {
 """ONNX Runtime's names of the optimisation levels."""
 
 FUSING = ("extended", "all")
-"""Levels at which operators of ONNX Runtime's own replace those of the standard."""
+"""Levels at which ONNX Runtime's own operators replace those of the standard."""
 
 INSTALL = "pip install 'mlbench-inference[cpu]'"
 
 INSTALL_ONE = "pip uninstall -y {found} && pip install {one}"
-"""For several distributions with the same files: removing one breaks the other."""
+"""Fix for several distributions with the same files: removing one breaks the other."""
 
 logger = logging.getLogger(__name__)
 
 
 class OnnxRuntime(GraphBackend):
-    """Runs ONNX graphs on whatever ONNX Runtime has a provider for."""
+    """Runs ONNX graphs on any device for which ONNX Runtime has a provider."""
 
     name = "onnxruntime"
     title = "ONNX Runtime sessions"
@@ -97,7 +97,7 @@ class OnnxRuntime(GraphBackend):
         return self.with_options(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
     def instance(self, number: int, of: int) -> Self:
-        """Take a device of its own, counted from ``device``, where the provider has several; on a CPU cores suffice."""
+        """Take the next device, counted from ``device``, if the provider has several; on a CPU cores suffice."""
         if usable_provider(self.options.provider) not in INDEXED:
             return self
         return self.with_options(replace(self.options, device=self.options.device + number))
@@ -136,7 +136,7 @@ class OnnxRuntime(GraphBackend):
         return SessionsBySize(lambda: BoundSession(self._session(file, graph, shared), graph, shared), graph)
 
     def observe(self) -> RuntimeFacts:
-        """Return which ONNX Runtime it was, and what it can run on here."""
+        """Return the version of ONNX Runtime, and its providers on this machine."""
         import onnxruntime
 
         provider = usable_provider(self.options.provider)
@@ -197,17 +197,17 @@ class OnnxRuntime(GraphBackend):
 
 
 def _default_threads() -> int:
-    """Return how many threads a session has where none is set: 0, ONNX Runtime's own choice, on a whole machine.
+    """Return the default number of a session's threads: 0, ONNX Runtime's own choice, on a whole machine.
 
-    It counts the machine's cores and binds a thread to each, whichever of them this process may use: under ``taskset``
-    its threads would run on the cores of others, and under a quota all would be stopped early in each period. A number
-    that is given binds none.
+    ONNX Runtime counts the machine's cores and binds a thread to each, even to those that this process may not use:
+    under ``taskset`` its threads would run on others' cores, and under a quota all would be throttled early in each
+    period. A given number of threads is not bound to cores.
     """
     return 0 if usable_threads() == os.cpu_count() else cores_each(1)
 
 
 def _further_options(place: Place, graph: Graph, path: Path) -> Mapping[str, str]:
-    """Return options that a provider gets for a graph; a user's profiles replace ours as a whole."""
+    """Return a provider's options for a graph; a user's profiles replace ours entirely."""
     if place.provider != TENSORRT:
         return {}
     from mlbench_onnxruntime.tensorrt_options import PROFILES, tensorrt_options
@@ -218,7 +218,7 @@ def _further_options(place: Place, graph: Graph, path: Path) -> Mapping[str, str
 
 
 def _load_session(path: Path, settings: Any, place: Place, further: Mapping[str, str]) -> Any:
-    """Return a session; without profiles where TensorRT takes only parts of the graph, whose inputs have none."""
+    """Return a session; without profiles if TensorRT takes only parts of the graph, since their inputs have none."""
     import onnxruntime
 
     chain = place.providers_with(further)
@@ -233,13 +233,13 @@ def _load_session(path: Path, settings: Any, place: Place, further: Mapping[str,
 
 
 def has_files() -> bool:
-    """Return whether the module ``onnxruntime`` is there: a distribution may have lost it to another's removal."""
+    """Return whether the module ``onnxruntime`` exists: the removal of another distribution may have deleted it."""
     found = find_spec("onnxruntime")
     return found is not None and found.origin is not None
 
 
 def _refuse_files(found: Sequence[str]) -> Probe:
-    """Return why distributions are unusable: installed over each other, or with missing files."""
+    """Return the reason why distributions are unusable: installed over each other, or with missing files."""
     listed = " and ".join(found)
     reason = f"{listed} are installed over each other" if len(found) > 1 else f"the files of {listed} are gone"
     one = next((name for name in found if name != "onnxruntime"), found[0])

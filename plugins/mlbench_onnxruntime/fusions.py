@@ -136,7 +136,7 @@ class _Patterns:
         return node
 
     def _with_constant(self, name: str, kind: str, constant: float) -> str:
-        """Return the tensor of which a node makes another, with a constant beside it."""
+        """Return the input of a node whose other input is this constant."""
         node = self._maker(name, kind)
         for given, other in (node.input, reversed(node.input)):
             tensor = self._weights.get(other)

@@ -34,7 +34,7 @@ def infer_shapes(model: ModelProto) -> Mapping[str, Sequence[int]]:
 
 
 def is_outside(tensor: TensorProto) -> bool:
-    """Return whether a tensor's values lie beside the file."""
+    """Return whether a tensor's values lie in another file."""
     return bool(onnx.external_data_helper.uses_external_data(tensor))
 
 

@@ -1,4 +1,4 @@
-"""Which provider runs which operators of a session: unsupported ones silently fall back to the CPU."""
+"""Operators of a session by provider: unsupported ones silently fall back to the CPU."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mlbench import GraphError
 from mlbench_onnxruntime.providers import CPU, Place
 
 RECORDING = "session.record_ep_graph_assignment_info"
-"""The setting that lets a session say it."""
+"""The setting that makes a session report it."""
 
 PRODUCTS = frozenset(
     {"Attention", "Conv", "ConvTranspose", "Gemm", "GroupQueryAttention", "MatMul", "MultiHeadAttention"}
 )
-"""Where the time goes. Arithmetic with shapes is better off on the CPU."""
+"""Operators that take most of the time. Shape arithmetic is faster on the CPU."""
 
 logger = logging.getLogger(__name__)
 
 Operators = Mapping[str, Mapping[str, int]]
-"""How many of each kind a provider runs, by provider."""
+"""Number of operators of each kind, by provider."""
 
 
 def operators_by_provider(session: Any) -> Operators:
@@ -38,7 +38,7 @@ def check_placement(place: Place, graph: str, found: Operators) -> None:
     """Warn of products that a device leaves to the CPU.
 
     Raises:
-        GraphError: the device runs nothing at all.
+        GraphError: the device runs no operator.
     """
     if place.provider == CPU or not found:
         return

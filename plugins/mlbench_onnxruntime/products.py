@@ -1,4 +1,4 @@
-"""How exactly a provider multiplies fp32 numbers: measured, since a setting against TF32 may come too late.
+"""Measures the precision of a provider's fp32 products, since a setting against TF32 may come too late.
 
 Tensor cores round the factors: TF32 and fp16 keep 10 bits of the mantissa, bf16 7, fp32 all 23.
 """
@@ -24,7 +24,7 @@ def switch_off_tf32() -> None:
 
 
 def measure_bits(session: Any) -> int:
-    """Return how many bits of the mantissa a session of `product_model` keeps."""
+    """Return the bits of the mantissa that a session of `product_model` keeps."""
     import numpy as np
 
     factors = np.tile(1 + 2.0 ** -(1 + np.arange(_SIZE) % BITS), (_SIZE, 1)).astype(np.float32)

@@ -27,10 +27,10 @@ INDEXED = {
 """Providers that take a device's number, and as which option."""
 
 MEMORY = {CUDA: "cuda", TENSORRT: "cuda"}
-"""Where a provider's tensors lie, if not in the CPU's memory."""
+"""Memory of a provider's tensors, if not the CPU's."""
 
 EXACT = {CUDA: {"use_tf32": "0"}}
-"""Options without which a provider computes fp32 in a lower precision; the user's own are preferred."""
+"""Options that make a provider compute fp32 in full precision; the user's own are preferred."""
 
 _ENOUGH = 20
 """Bits of the mantissa that fp32 keeps also where it is made of several products of tensor cores."""
@@ -47,13 +47,13 @@ BEHIND = {TENSORRT: CUDA}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where sessions run."""
+    """Provider, device and options of sessions."""
 
     provider: str
     """ONNX Runtime's name of it."""
     device: int = 0
     options: tuple[tuple[str, str], ...] = ()
-    """The provider's own, by name."""
+    """The provider's own options, by name."""
 
     @property
     def memory(self) -> str:
@@ -62,7 +62,7 @@ class Place:
 
     @property
     def providers(self) -> list[tuple[str, dict[str, str]]]:
-        """What a session is to be given, in order of preference; ONNX Runtime adds the CPU itself."""
+        """Providers of a session, in order of preference; ONNX Runtime adds the CPU itself."""
         return self.providers_with({})
 
     def providers_with(self, options: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
@@ -78,7 +78,7 @@ class Place:
         return any(name in LOWERING and value.lower() not in ("0", "false") for name, value in self.options)
 
     def shared(self) -> Place:
-        """Return the place for one of several sessions: none takes more of its memory than it needs."""
+        """Return the place for one of several sessions: each takes only the memory that it needs."""
         return replace(self, options=(*SHARED.get(self.provider, {}).items(), *self.options))
 
     def _usual(self, provider: str) -> dict[str, str]:
@@ -90,17 +90,17 @@ def usable_place(name: str, device: int, options: Mapping[str, str]) -> Place:
     """Return where to run, after a session of a single operator has run there; see `fp32_bits` for its outcome.
 
     Raises:
-        UsageError: there is no such provider or device, it does not take the options, or it cannot start.
+        UsageError: there is no such provider or device, it refuses the options, or it cannot start.
     """
     provider = usable_provider(name)
     if provider not in INDEXED and device:
         raise UsageError(
-            f"backend.device is {device}, and {provider} takes no number of a device.",
+            f"backend.device is {device}, but {provider} has no device numbers.",
             hint="Leave it at 0; see backend.provider_options.",
         )
     if provider == CPU and options:
         raise UsageError(
-            f"backend.provider_options has {', '.join(options)}, and {CPU} takes none.", hint="Leave them out."
+            f"backend.provider_options has {', '.join(options)}, but {CPU} has none.", hint="Leave them out."
         )
     place = Place(provider=provider, device=device, options=tuple(options.items()))
     if provider == TENSORRT:
@@ -110,7 +110,7 @@ def usable_place(name: str, device: int, options: Mapping[str, str]) -> Place:
 
 
 def demand_fp32(place: Place, bits: int) -> None:
-    """Raise `UsageError` where products of fp32 numbers keep so few bits that it is another format, or may be.
+    """Raise `UsageError` if products of fp32 numbers keep, or may keep, so few bits that it is another format.
 
     One product cannot tell for all: TensorRT chooses a kernel for each.
     """
@@ -120,7 +120,7 @@ def demand_fp32(place: Place, bits: int) -> None:
             f"{place.provider} multiplies fp32 numbers with {bits} of {BITS} bits of mantissa (TF32 has 10, bf16 7)"
         )
     elif place.provider == TENSORRT and given != "0":
-        reason = f"{OVERRIDE} is {given!r}, and {place.provider} has no option of its own against TF32"
+        reason = f"{OVERRIDE} is {given!r}, but {place.provider} has no option that forbids TF32"
     else:
         return
     raise UsageError(
@@ -154,7 +154,7 @@ def fp32_bits(place: Place) -> int | None:
     """Return how many bits of the mantissa a product of fp32 numbers keeps there; None on a CPU, which keeps all.
 
     Raises:
-        UsageError: the session of one operator that measures it does not start: it is not the graph's fault.
+        UsageError: the session of one operator that measures it does not start, so the graph is not at fault.
     """
     import onnxruntime
 

@@ -34,7 +34,7 @@ def copy_whole_rows(place: Place, tensors: Iterable[Any], sources: Sequence[int]
 
 @cache
 def _session(place: Place, element_type: int, rank: int) -> Any:
-    """Return what reads rows into memory of its own, and scatters them."""
+    """Return a session that gathers rows into new memory, then scatters them."""
     shape = [None] * rank
     graph = helper.make_graph(
         [

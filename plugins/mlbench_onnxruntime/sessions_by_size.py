@@ -1,4 +1,4 @@
-"""Sessions that see batches of one size each, where a session plans its convolutions anew for every other size."""
+"""Sessions for batches of one size each, for devices on which a session plans convolutions again for every new size."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Nvml(PowerMeter):
         self._began_s = self._seconds = 0.0
 
     def probe(self) -> str:
-        """Ask the driver's library, which comes with the driver."""
+        """Check the library of the driver."""
         if find_spec("pynvml") is None:
             return f"nvidia-ml-py is not installed: {INSTALL}"
         import ctypes

@@ -23,7 +23,7 @@ _OTHER_PARTS = "accelerators, disks, fans, losses of the power supply"
 
 @dataclass(slots=True)
 class Domain:
-    """A part of the machine with a counter of its own."""
+    """A part of the machine with its own counter."""
 
     name: str
     """``package-0``, ``package-0 dram``."""
@@ -74,7 +74,7 @@ class Rapl(PowerMeter):
         self._began_s = self._seconds = 0.0
 
     def probe(self) -> str:
-        """Return why the packages' counters cannot be read."""
+        """Return the reason why the packages' counters cannot be read."""
         packages = [zone for zone in self._zones() if _name(zone).startswith("package")]
         if not packages:
             return f"{self._powercap} shows no RAPL package: no such processor or driver, or a virtual machine"

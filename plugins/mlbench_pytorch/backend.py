@@ -8,7 +8,7 @@ from mlbench import Probe
 from mlbench.toolkit import TorchBackend, find_versions
 
 DEVICE_FILES = {"cuda": "nvidia[0-9]*", "hip": "kfd"}
-"""What /dev shows where there is a GPU; torch calls both ``cuda``."""
+"""Device files of GPUs; torch calls both kinds ``cuda``."""
 
 
 class PyTorch(TorchBackend):

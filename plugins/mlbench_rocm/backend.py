@@ -14,7 +14,7 @@ from mlbench_rocm.options import RocmOptions
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "install torch for ROCm, by the line that https://pytorch.org/get-started/locally gives"
+INSTALL = "install torch for ROCm, with the command from https://pytorch.org/get-started/locally"
 
 
 class Rocm(TorchBackend):
@@ -25,7 +25,7 @@ class Rocm(TorchBackend):
     options: RocmOptions = RocmOptions()
 
     def probe(self) -> Probe:
-        """Look for the driver's files and for what torch was built for; torch itself stays unloaded."""
+        """Look for the driver's files and torch's build; torch itself stays unloaded."""
         reasons, version = list(obstacles()), find_versions("torch").get("torch", "")
         if not version:
             reasons.append("torch is not installed")
@@ -78,7 +78,7 @@ class Rocm(TorchBackend):
             torch.cuda.tunable.enable(True)
 
     def observe(self) -> RuntimeFacts:
-        """Return how torch was set up, and what it chose."""
+        """Return torch's setup and choices."""
         import torch
 
         found = super().observe()

@@ -1,4 +1,4 @@
-"""Which AMD GPUs there are, and what torch was built for; learnt from files, without loading torch."""
+"""Finds AMD GPUs and torch's build from files, without loading torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def architectures(root: Path = Path("/")) -> list[str]:
 
 
 def obstacles(root: Path = Path("/")) -> Iterator[str]:
-    """Yield what keeps a program from the GPUs of this machine."""
+    """Yield reasons why programs cannot use the GPUs of this machine."""
     driver = root / DRIVER_FILE
     if not driver.exists():
         yield f"no AMD GPU here (no /{DRIVER_FILE})"

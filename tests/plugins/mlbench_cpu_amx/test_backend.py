@@ -103,7 +103,7 @@ def test_int8_of_what_the_quantiser_does_not_know_is_refused(monkeypatch, tmp_pa
     monkeypatch.setattr(module, "machine_flags", lambda: AMX)
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
     calibrated = graph(torch.nn.ReLU, [np.ones((4, 8), np.float32)])
-    with pytest.raises(GraphError, match="graph small has nothing that torchao quantises on x86"):
+    with pytest.raises(GraphError, match="graph small has no operator that torchao quantises on x86"):
         cpu_amx().compile(calibrated, Precision.INT8)
     assert not any((tmp_path / "cpu_amx").iterdir())
 
@@ -112,7 +112,9 @@ def test_int8_of_a_graph_with_state_is_refused(monkeypatch):
     monkeypatch.setattr(module, "machine_flags", lambda: AMX)
     stateful = graph(torch.nn.Identity)
     stateful.state = (TensorSpec(name="kept", shape=(4, 8), dtype="float32"),)
-    with pytest.raises(GraphError, match="graph small has state, and so no ranges known beforehand: int8 needs them"):
+    with pytest.raises(
+        GraphError, match="small has state, so its ranges are not known beforehand, and int8 needs them"
+    ):
         cpu_amx().compile(stateful, Precision.INT8)
 
 

@@ -132,7 +132,7 @@ def test_a_server_that_stops_after_one_token_is_told_of_before_anything_is_measu
     with serving(stops_after=1) as url:
         done = bench(url, tmp_path, *SHORT, key="")
     assert done.exit_code == 2
-    assert "counts 1 token, and a time per token needs 2" in done.output
+    assert "counts 1 token, but a time per token needs 2" in done.output
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_a_server_that_stops_after_one_token_is_told_of_before_anything_is_measu
         (("--rate", "0"), "'0' is not a rate above 0"),
         (("--rate", "nan"), "'nan' is not a rate above 0"),
         (("--concurrency", "1,x"), "'x' is not a number above 0"),
-        (("--rate", "2,2"), "names one twice"),
+        (("--rate", "2,2"), "has a number twice"),
         (("--rate", "900000"), "more than 1,000,000 requests"),
-        (("--rate", "200000"), "cannot be carried through: an answer alone takes"),
+        (("--rate", "200000"), "cannot be sustained: a single answer takes"),
         (("--concurrency", "100000"), "more than 4096 connections"),
         (("--model", "other"), "no model 'other'"),
         (("--tokens-in", "many"), "workload.tokens_in is 'many'"),

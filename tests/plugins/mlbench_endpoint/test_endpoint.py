@@ -301,9 +301,9 @@ def test_warming_up_shows_that_prompts_are_refused():
 @pytest.mark.parametrize(
     ("script", "options", "reason"),
     [
-        (Script(models=("a", "b")), {}, r"lists 2 models \(a, b\): name one"),
+        (Script(models=("a", "b")), {}, r"lists 2 models \(a, b\): set backend.model"),
         (Script(models=("a",)), {"model": "b"}, "lists no model 'b', but a; asked for 'b': .* answered as 'scripted'"),
-        (Script(models=()), {}, "lists no models: name one"),
+        (Script(models=()), {}, "lists no models: set backend.model"),
         (Script(), {"url": "http://127.0.0.1:9/v1"}, "http://127.0.0.1:9/v1 does not answer"),
         (Script(), {"url": "http://127.0.0.1:99999/v1"}, "http://127.0.0.1:99999/v1 is not a URL"),
     ],
@@ -342,11 +342,11 @@ def test_answers_that_the_server_counts_otherwise_are_counted():
     [
         ({}, "backend.url is ''"),
         ({"url": "localhost:8000"}, "backend.url is 'localhost:8000'"),
-        ({"url": "http://x", "key_variable": "NO_SUCH_KEY"}, "backend.key_variable is 'NO_SUCH_KEY', and the env"),
+        ({"url": "http://x", "key_variable": "NO_SUCH_KEY"}, "backend.key_variable is 'NO_SUCH_KEY', but the env"),
         ({"url": "http://x", "extra": "[1]"}, r"backend.extra is '\[1\]'"),
         ({"url": "http://x", "extra": "[" * 100_000}, r"backend.extra is '\[\["),
-        ({"url": "http://me:s3cret@x/v1"}, "backend.url has a user, a query or a fragment"),
-        ({"url": "http://x/v1?key=s3cret"}, "backend.url has a user, a query or a fragment"),
+        ({"url": "http://me:s3cret@x/v1"}, "backend.url contains a user, a query or a fragment"),
+        ({"url": "http://x/v1?key=s3cret"}, "backend.url contains a user, a query or a fragment"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, reason):

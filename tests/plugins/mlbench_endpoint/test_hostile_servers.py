@@ -101,7 +101,7 @@ def test_a_server_that_brings_no_token_in_time_fails_the_sample():
 def test_a_stream_that_goes_on_and_on_fails_at_the_end_of_its_whole_time():
     with Server(dict(enumerate(SILENCES.values()))) as server, engine(server, total_timeout_s=0.5) as opened:
         found = ask(opened, range(len(SILENCES)))
-    assert all("no whole answer within 0.5 s (backend.total_timeout_s)" in each for each in found.values())
+    assert all("no complete answer within 0.5 s (backend.total_timeout_s)" in each for each in found.values())
 
 
 @pytest.mark.slow
@@ -194,8 +194,8 @@ def test_prompts_that_the_server_cut_are_counted():
         (sends(event(text="7", token_ids=None)), "cut the answer off after 1 parts"),
         (sends(event(text=7)), "7 as text"),
         (sends(event(text="\ud800")), r"text that is not Unicode: \"\\ud800\""),
-        (sends(event(text="7 " * 25 * 256), DONE), "a text of 12800 tokens, and an answer may have 50"),
-        (sends(event(text="7 " * 26 * 256)), "more than the 50 tokens"),
+        (sends(event(text="7 " * 25 * 256), DONE), "a text of 12800 tokens, but an answer may have 50"),
+        (sends(event(text="7 " * 26 * 256)), "more than the maximum of 50 tokens"),
         (sends(*[event(text="What is 3?")] * 40, event(finish="stop", usage=(1, 50)), DONE), "a text of .* tokens"),
         (sends(event(text="7", finish="stop", usage=(1, 51)), DONE), "counts 51 tokens in an answer that may have 50"),
         (sends(event(text="", finish="stop", usage=(1, 0)), DONE), "without a token"),

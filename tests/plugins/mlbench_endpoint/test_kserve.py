@@ -181,7 +181,7 @@ def test_a_server_that_is_silent_fails_the_request_in_time(server, limit):
         server.fails = lambda number: silent.wait(PATIENCE_S) and None
         reply = answered(engine, samples)
         silent.set()
-    assert "no whole answer in time (backend.timeout_s, backend.total_timeout_s)" in reply.failures[0][0]
+    assert "no complete answer in time (backend.timeout_s, backend.total_timeout_s)" in reply.failures[0][0]
 
 
 def test_a_server_that_is_gone_fails_what_it_is_asked(file):

@@ -123,8 +123,8 @@ def test_bytes_and_numbers_may_come_in_one_answer_and_are_the_callers_own():
     [
         (answer(id="41"), "answered with id '41', not '42'"),
         (answer(model_name="other"), "model_name 'other'"),
-        (answer(output={"name": "output9"}), "an output 'output9' that was not asked for"),
-        (answer(flag={"name": "output0"}), "or twice"),
+        (answer(output={"name": "output9"}), "an output 'output9' that was not requested"),
+        (answer(flag={"name": "output0"}), "or is there twice"),
         ({"outputs": answer()["outputs"][:1]}, "lacks flag"),
         (answer(output={"shape": [2, 3]}), r"output0 as FP32 \[2, 3\], not as FP32 \[3, 2\]"),
         (answer(output={"shape": "3x2"}), "as FP32 3x2"),

@@ -56,8 +56,8 @@ def test_the_users_name_of_the_model_goes_before_the_folders():
     ("start", "url", "line"),
     [
         ("vllm serve 'mine {port}", "", "No closing quotation"),
-        ("no_such_program_here {port}", "", "begins with 'no_such_program_here', which is not a program here"),
-        ("   ", "", "begins with '', which is not a program here"),
+        ("no_such_program_here {port}", "", "begins with 'no_such_program_here', which is not an installed program"),
+        ("   ", "", "begins with '', which is not an installed program"),
         (f"{sys.executable} {{model}} {{port}}", "", "this model has no folder"),
         (f"{sys.executable} {{port}}", "http://localhost:8000/v1", "and backend.url is given too"),
         (f"{sys.executable} --port 8000", "", "and backend.url is empty"),

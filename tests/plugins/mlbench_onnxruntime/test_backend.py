@@ -179,8 +179,8 @@ def test_products_that_a_device_leaves_to_the_cpu_are_warned_of_and_arithmetic_w
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"device": 1}, "backend.device is 1, and CPUExecutionProvider takes no number of a device"),
-        ({"provider_options": {"device_type": "GPU"}}, "has device_type, and CPUExecutionProvider takes none"),
+        ({"device": 1}, "backend.device is 1, but CPUExecutionProvider has no device numbers"),
+        ({"provider_options": {"device_type": "GPU"}}, "has device_type, but CPUExecutionProvider has none"),
     ],
 )
 def test_what_the_cpu_does_not_take_is_refused(product: Path, options: dict, told: str):

@@ -179,5 +179,5 @@ def test_tensorrt_reads_every_operator_of_the_files_it_is_given(precision):
 
 @pytest.mark.slow
 def test_a_graph_with_state_has_no_ranges_to_quantise_by():
-    with pytest.raises(GraphError, match="has state, and so no ranges known beforehand"):
+    with pytest.raises(GraphError, match="has state, so ranges are not known beforehand"):
         backend().file(reading_graph(), Precision.FP8)
