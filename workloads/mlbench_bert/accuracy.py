@@ -27,10 +27,10 @@ LIMITS = limits_by_precision(
     half=DifferenceLimits(one=0.15, mean=0.03),
     eight_bits=DifferenceLimits(one=0.25, mean=0.05),
 )
-"""How far logits may be from the accuracy run's; the README says what was measured."""
+"""Limits of the logits' difference from the accuracy run's; the README has the measurements."""
 
 MISSING_LOGIT = -10000.0
-"""What stands for the tail of a reply shorter than the window."""
+"""Value that fills up a reply shorter than the window."""
 
 NO_ANSWER = "empty"
 
@@ -52,14 +52,14 @@ class SquadF1(Metric):
         dtype: str = "float32",
         layout: Literal["interleaved", "transposed"] = "interleaved",
     ) -> None:
-        """Store what to compare with.
+        """Store the references and limits.
 
         Args:
             questions: all questions of the file.
             features: the sample with index i is the i-th.
             vocabulary: turns ids back into text.
             tokens: the longest window; shorter replies are filled up to it.
-            targets: what the scores must reach.
+            targets: limits of the scores.
             dtype: how a logit is stored.
             layout: start and end logit of one token after the other, or all starts and then all ends.
         """
@@ -108,7 +108,7 @@ class SquadF1(Metric):
         return json.dumps({"exact_match": scores["exact_match"], "f1": scores["F1"]})
 
     def difference(self, reply: bytes, reference: bytes) -> float:
-        """Return how far the logit that moved most is off, as a share of the reference's range, largest minus smallest.
+        """Return the largest difference of a logit, as a share of the reference's range, largest minus smallest.
 
         Another batch means other padding, other kernels and another order of summation. A reply of zeros is half a
         range off at least. The furthest logit decides because one wrong logit changes an answer, where an average over
@@ -121,7 +121,7 @@ class SquadF1(Metric):
         return float(furthest / span) if span else float(furthest > 0)
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return what batching may change; see `LIMITS`."""
+        """Return the limits of changes by batching; see `LIMITS`."""
         return LIMITS[precision]
 
     def _logits(self, reply: LoggedReply) -> np.ndarray:

@@ -26,7 +26,7 @@ class SquadWindows(Dataset):
             data: a SQuAD v1.1 file.
             vocabulary: the model's vocab.txt.
             vocabulary_size: how many tokens it must have.
-            windows: how passages are cut.
+            windows: windows of passages.
             count: how many windows there must be: another tokenizer would give another number.
 
         Raises:

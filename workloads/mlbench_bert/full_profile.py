@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialFiles:
-    """What the official files are."""
+    """Sizes and checksums of the official files."""
 
     windows_in_data: int
     windows: Windows
@@ -66,7 +66,7 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
     weights: Weights
 
     def check(self) -> None:
-        """Raise `UsageError` for options that are missing or would not be read."""
+        """Raise `UsageError` for options that are missing or not used."""
         options = self.options
         if (options.data is None) != (options.vocab is None):
             missing = "vocab" if options.data else "data"
@@ -86,7 +86,7 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
 
     @property
     def program(self) -> Reading:
-        """What feeds the graph and reads its logits; the ONNX checkpoint takes 384 tokens, no fewer."""
+        """The program that feeds the graph and reads its logits; the ONNX checkpoint takes 384 tokens, no fewer."""
         if self._is_onnx:
             return Reading(outputs=OFFICIAL_ONNX_OUTPUTS, largest=Windows().tokens, multiple=Windows().tokens)
         return Reading(outputs=OUTPUTS, largest=self.files.windows.tokens)

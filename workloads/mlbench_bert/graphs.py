@@ -19,7 +19,7 @@ Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
 
 RANDOM_SEED = 0
 EXTRAS = r"bert\.pooler\..*|bert\.embeddings\.(position|token_type)_ids"
-"""What the official state dict has and answers do not depend on: its pooler, and numbered positions."""
+"""Tensors of the official state dict that do not affect answers: its pooler, and numbered positions."""
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 OUTPUTS = ("start_logits", "end_logits")

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 OUTPUT_BOUNDS = {Precision.FP32: 3e-5, Precision.FP16: 3.3e-3, Precision.BF16: 2.7e-2, Precision.INT8: 8.5e-2}
-"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
+"""Bounds of the difference from the fp32 model's outputs; README.md has measurements of honest and damaged runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile(ShippedProfile, OneGraph):
-    """What `mini.toml` says, beside the files it describes."""
+    """Content of `mini.toml`, which describes the files beside it."""
 
     output_bounds = OUTPUT_BOUNDS
     output_unit = "in a logit"
@@ -38,7 +38,7 @@ class MiniProfile(ShippedProfile, OneGraph):
 
     @property
     def program(self) -> Reading:
-        """What feeds the graph and reads its logits."""
+        """The program that feeds the graph and reads its logits."""
         return Reading(outputs=OUTPUTS, largest=self.windows.tokens)
 
     def graph(self, weights: Weights) -> Graph:

@@ -21,7 +21,7 @@ class Reading(BatchProgram):
     reply = ReplySpec(dtype="float32", shape=(None, 2))
 
     def __init__(self, *, outputs: tuple[str, str], largest: int, multiple: int = 16) -> None:
-        """Store how the graph is fed and read.
+        """Store the names and sizes of the graph's tensors.
 
         Args:
             outputs: names of its outputs for start and end logits.

@@ -28,7 +28,7 @@ _pre_tokenizer = BertPreTokenizer()
 
 
 def basic_tokens(text: str) -> list[str]:
-    """Return what BERT's uncased basic tokenizer makes of a text: lower-case words and punctuation marks."""
+    """Return the output of BERT's uncased basic tokenizer for a text: lower-case words and punctuation marks."""
     return [word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer.normalize_str(text))]
 
 
@@ -136,7 +136,7 @@ class Vocabulary:
 
 
 class TokenPair(NamedTuple):
-    """What the graph reads for one sample, without padding: both (tokens,) int64."""
+    """The graph's inputs for one sample, without padding: both (tokens,) int64."""
 
     input_ids: np.ndarray
     segment_ids: np.ndarray
@@ -159,7 +159,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """How passages are cut, in tokens. The defaults are the official ones."""
+    """Windows of passages, in tokens. The defaults are the official ones."""
 
     tokens: int = 384
     question_tokens: int = 64

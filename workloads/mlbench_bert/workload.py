@@ -26,9 +26,9 @@ class BertOptions:
     weights: Path | None = None
     """model.pytorch, or model.onnx (fp32, opset 11)."""
     calibration: Path | None = None
-    """One of the two official lists, of feature indices or of question ids; without it nothing can be quantised."""
+    """One of the two official lists, of feature indices or of question ids; needed for quantisation."""
     smaller: Path | None = None
-    """smaller.toml of a smaller set of the official form; a run of it is not official."""
+    """smaller.toml of a smaller set of the official form; a run on it is not official."""
 
 
 class Bert(ProfiledWorkload):
@@ -42,7 +42,7 @@ class Bert(ProfiledWorkload):
     sources = Path(__file__).parent / "sources.toml"
     preload = ("transformers.modeling_utils",)
     mini_server_latency_ms = 300
-    """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
+    """Long enough to tell a slow backend from a pause of a shared processor, which lasts tens of milliseconds."""
 
     def build_metric(
         self, variant: Variant, profile: ProfileParts, dataset: SquadWindows, targets: tuple[Target, ...]

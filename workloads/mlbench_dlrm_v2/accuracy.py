@@ -18,7 +18,7 @@ LIMITS = limits_by_precision(
     half=DifferenceLimits(one=0.15, mean=0.03),
     eight_bits=DifferenceLimits(one=0.25, mean=0.05),
 )
-"""How far probabilities may be from the accuracy run's; the README says what was measured."""
+"""Limits of the probabilities' difference from the accuracy run's; the README has the measurements."""
 
 PREDICTION = np.dtype("<f4")
 
@@ -27,11 +27,11 @@ class ClickAuc(Metric):
     """Scores ``AUC`` and ``accuracy`` in percent over all rows of the samples logged, with the counts behind them."""
 
     def __init__(self, truth: Truth | None, targets: tuple[Target, ...]) -> None:
-        """Store what to compare with.
+        """Store the references and limits.
 
         Args:
             truth: the labels of replies that are predictions alone; None: each prediction is followed by its label.
-            targets: what the scores must reach.
+            targets: limits of the scores.
         """
         self.targets = targets
         self._truth = truth
@@ -75,7 +75,7 @@ class ClickAuc(Metric):
         return f"{shares}, " + ", ".join(f"{name}={scores[name]:.0f}" for name in ("good", "total", "queries"))
 
     def difference(self, reply: bytes, reference: bytes) -> float:
-        """Return how far the probability that moved most is off.
+        """Return the largest difference of a probability.
 
         Another batch means other kernels and another order of summation. Replies to different samples are 0.2 apart on
         average, and most of 1 in some row.
@@ -85,7 +85,7 @@ class ClickAuc(Metric):
         return float(np.abs(np.frombuffer(reply, PREDICTION) - np.frombuffer(reference, PREDICTION)).max())
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return what batching may change; see `LIMITS`."""
+        """Return the limits of changes by batching; see `LIMITS`."""
         return LIMITS[precision]
 
     def _rows(self, reply: LoggedReply) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Which rows make up a sample: the official aggregation of user-item pairs.
+"""Rows of a sample: the official aggregation of user-item pairs.
 
 Source: MLPerf Inference v4.1, recommendation/dlrm_v2: a sample is a run of 100 to 700 rows, its size drawn from 20
 quantiles by NumPy's legacy generator, seed 123; `dlrm_trace_of_aggregated_samples.txt` (zenodo record 3941795) is what

@@ -12,13 +12,13 @@ OFFICIAL_TABLE_ROWS = (
     155, 4, 976, 14, 40_000_000, 40_000_000, 40_000_000, 590_152, 12_973, 108, 36,
 )
 OFFICIAL_HOT_SIZES = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
-"""How many indices each categorical feature has in every row."""
+"""Number of indices of each categorical feature in every row."""
 # fmt: on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """What the weights depend on.
+    """Sizes that determine the weights.
 
     Source of the defaults: MLPerf Inference v4.1, recommendation/dlrm_v2.
     """

@@ -29,7 +29,7 @@ LOG_MEAN, LOG_DEVIATION = 1.75, 0.62
 
 
 class PlantedTruth:
-    """What decides a click: sums over hot indices, products of two features, and products of a feature and a count.
+    """Model of a click: sums over hot indices, products of two features, and products of a feature and a count.
 
     Sums, because the network's pooling is a sum; products, because they are what a cross network is for; counts whose
     logarithm matters, each with a weight of its own, because that is what the official preprocessing is for.

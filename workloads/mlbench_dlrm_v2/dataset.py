@@ -31,7 +31,7 @@ READ_TOGETHER = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What the replies to samples are compared with."""
+    """References for the replies to samples."""
 
     labels: np.ndarray
     """(rows,) int32: 1 for a click, else 0."""

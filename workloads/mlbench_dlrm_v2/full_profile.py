@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialFiles:
-    """What the official files are."""
+    """Sizes and checksums of the official files."""
 
     architecture: Architecture
     rows: int
@@ -57,11 +57,11 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
 
     @property
     def program(self) -> Ranking:
-        """What feeds the graph."""
+        """The program that feeds the graph."""
         return Ranking()
 
     def check(self) -> None:
-        """Raise `UsageError` for options that are missing, would not be read, or do not fit together."""
+        """Raise `UsageError` for options that are missing, not used, or contradictory."""
         options, largest = self.options, max(OFFICIAL_TABLE_ROWS)
         check_files("dlrm-v2", self.weights, options, {"data": "data", "weights": "weights"})
         if self.weights is Weights.TRAINED:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 WEIGHTS = "weights.safetensors"
 
 OUTPUT_BOUNDS = {Precision.FP32: 1e-6, Precision.FP16: 6e-5, Precision.BF16: 1.8e-3, Precision.INT8: 2.8e-2}
-"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
+"""Bounds of the difference from the fp32 model's outputs; README.md has measurements of honest and damaged runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile(ShippedProfile, OneGraph):
-    """What `mini.toml` says, beside the file it describes."""
+    """Content of `mini.toml`, which describes the file beside it."""
 
     output_bounds = OUTPUT_BOUNDS
     output_unit = "in a probability"
@@ -42,7 +42,7 @@ class MiniProfile(ShippedProfile, OneGraph):
 
     @property
     def program(self) -> Ranking:
-        """What feeds the graph."""
+        """The program that feeds the graph."""
         return Ranking()
 
     def dataset(self) -> AggregatedPairs:
@@ -66,7 +66,7 @@ class MiniProfile(ShippedProfile, OneGraph):
         return calibration_inputs(self.day(), self.architecture)
 
     def truth(self) -> PlantedTruth:
-        """Return what decides the clicks."""
+        """Return the model of the clicks."""
         return PlantedTruth(self.seed, self.architecture.table_rows, self.architecture.hot_sizes)
 
     def day(self) -> Path:

@@ -16,7 +16,7 @@ from mlbench_dlrm_v2.architecture import DENSE_FEATURES, Architecture
 
 
 class Ranker(nn.Module):
-    """How likely a user clicks on an item, as a logit: the sigmoid is the program's."""
+    """The logit of a click by a user on an item; the program applies the sigmoid."""
 
     def __init__(self, architecture: Architecture, tables: nn.Module) -> None:
         """Make the dense part, freshly initialised as torch does.

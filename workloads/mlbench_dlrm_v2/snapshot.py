@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 MANIFEST = ".snapshot_metadata"
 KEY = "model"
-"""What the model was saved as."""
+"""Name under which the model was saved."""
 
 WRAPPER = "model."
-"""What the training wrapper puts before every name."""
+"""Prefix of names from the training wrapper."""
 
 HINT = "Fetch the checkpoint again; workload.weights is the folder that contains .snapshot_metadata."
 
@@ -62,7 +62,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What a snapshot's manifest says."""
+    """Content of a snapshot's manifest."""
 
     folder: Path
     pieces: Mapping[str, Sequence[Piece]]

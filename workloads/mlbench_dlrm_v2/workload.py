@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DlrmV2Options:
-    """The official files of the full profile, or the size of random tables."""
+    """Paths of the official files of the full profile, or the size of random tables."""
 
     data: Path | None = None
     """Folder with day_23_dense.npy, day_23_labels.npy and day_23_sparse_multi_hot.npz, uncompressed."""
     weights: Path | None = None
     """The torchsnapshot folder model_weights."""
     smaller: Path | None = None
-    """smaller.toml of a smaller set of the official form; a run of it is not official."""
+    """smaller.toml of a smaller set of the official form; a run on it is not official."""
     table_rows: Annotated[int, Ge(1)] = 1_000_000
-    """Random weights: the rows of an embedding table at most. A million needs 4 GB of memory, all 40 million 105 GB."""
+    """Random weights: most rows of an embedding table. A million needs 4 GB of memory, all 40 million 105 GB."""
 
 
 class DlrmV2(ProfiledWorkload):
@@ -41,7 +41,7 @@ class DlrmV2(ProfiledWorkload):
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
     mini_server_latency_ms = 100
-    """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
+    """Long enough to tell a slow backend from a pause of a shared processor, which lasts tens of milliseconds."""
 
     def build_metric(
         self, variant: Variant, profile: ProfileParts, dataset: AggregatedPairs, targets: tuple[Target, ...]

@@ -56,7 +56,7 @@ class Articles(Dataset):
             self._loaded[index] = Prompt(tokens=np.array(ids, np.int64))
 
     def unload(self, indices: Sequence[int]) -> None:
-        """Let these prompts go."""
+        """Free these prompts."""
         for index in indices:
             self._loaded.pop(index, None)
 

@@ -33,7 +33,7 @@ _DECIDES = ("n_positions", "n_embd", "n_layer", "n_head", "rotary_dim", "bos_tok
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialFiles:
-    """What the official files are; ``config.json`` says the rest."""
+    """Sizes and checksums of the official files; ``config.json`` has the rest."""
 
     articles: int
 
@@ -52,12 +52,12 @@ class FullProfile(LanguageFilesProfile[OfficialFiles]):
 
     @property
     def allowed_config(self) -> Mapping[str, Collection[object]]:
-        """What decides the model; the size of the vocabulary depends on whether a padding token was added."""
+        """Configuration of the model; the size of the vocabulary depends on whether a padding token was added."""
         sizes = (self.config["vocab_size"],) if self.options.smaller else VOCABULARIES
         return {"vocab_size": sizes, **{name: (self.config[name],) for name in _DECIDES}}
 
     def check(self) -> None:
-        """Raise `UsageError` for options that are missing or would not be read."""
+        """Raise `UsageError` for options that are missing or not used."""
         LanguageFilesProfile.check(self)
         options = self.options
         if options.tokenizer and not options.data:
@@ -72,7 +72,7 @@ class FullProfile(LanguageFilesProfile[OfficialFiles]):
 
     @property
     def program(self) -> TokenProgram:
-        """How summaries are generated."""
+        """Rules for generating summaries."""
         return summarising(end_token=self.config["eos_token_id"], positions=self.config["n_positions"])
 
     def dataset(self) -> Dataset:

@@ -16,19 +16,19 @@ END_TOKEN = 1023
 """The last of the tokenizer, as GPT-J's is."""
 
 OUTPUT_BOUNDS = {Precision.FP32: 3e-3, Precision.FP16: 3e-3, Precision.BF16: 1e-2, Precision.INT8: 1e-2}
-"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
+"""Bounds of the difference from the fp32 model's outputs; README.md has measurements of honest and damaged runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile(ShippedLanguageProfile):
-    """What `mini.toml` says, beside the files it describes."""
+    """Content of `mini.toml`, which describes the files beside it."""
 
     network = NETWORK
     output_bounds = OUTPUT_BOUNDS
 
     @property
     def program(self) -> TokenProgram:
-        """How summaries are generated."""
+        """Rules for generating summaries."""
         return summarising(end_token=END_TOKEN, positions=POSITIONS)
 
     def targets(self, rules: str) -> tuple[Target, ...]:

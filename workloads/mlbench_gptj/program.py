@@ -1,4 +1,4 @@
-"""How a summary is generated.
+"""Rules for generating a summary.
 
 Source: MLPerf Inference v4.1, language/gpt-j/backend.py.
 """

@@ -28,9 +28,9 @@ class GptJOptions:
     tokenizer: Path | None = None
     """The Hugging Face folder with GPT-J's tokenizer.json, where that of the weights has none."""
     smaller: Path | None = None
-    """smaller.toml of a smaller set of the official form; a run of it is not official."""
+    """smaller.toml of a smaller set of the official form; a run on it is not official."""
     layers: Annotated[int, Ge(0), Le(28)] = 0
-    """Random weights only: so many layers of the 28, each of which takes 0.8 GB in fp32; 0: all, 24 GB."""
+    """Random weights only: number of layers, out of 28 with 0.8 GB each in fp32; 0: all, 24 GB."""
 
 
 class GptJ(ProfiledWorkload):

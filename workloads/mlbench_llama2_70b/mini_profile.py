@@ -17,19 +17,19 @@ MAX_NEW_TOKENS = 256
 """The longest right answer has 171."""
 
 OUTPUT_BOUNDS = {Precision.FP32: 2e-3, Precision.FP16: 2e-3, Precision.BF16: 1.3e-2, Precision.INT8: 1.5e-2}
-"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
+"""Bounds of the difference from the fp32 model's outputs; README.md has measurements of honest and damaged runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile(ShippedLanguageProfile):
-    """What `mini.toml` says, beside the files it describes."""
+    """Content of `mini.toml`, which describes the files beside it."""
 
     network = NETWORK
     output_bounds = OUTPUT_BOUNDS
 
     @property
     def program(self) -> TokenProgram:
-        """How answers are generated."""
+        """Rules for generating answers."""
         return conversing(positions=POSITIONS, max_new_tokens=MAX_NEW_TOKENS)
 
     def targets(self, rules: str) -> tuple[Target, ...]:

@@ -64,7 +64,7 @@ class Conversation:
 
     @property
     def origin(self) -> str:
-        """Which collection it comes from: cot, flan, niv or t0."""
+        """Its source collection: cot, flan, niv or t0."""
         return self.id.split(".")[0]
 
     @property
@@ -83,7 +83,7 @@ class Conversation:
         return self.origin not in _PLAIN_ORIGINS or self.system_prompt not in _UNFIT_SYSTEM_PROMPTS
 
     def is_shorter(self, tokens: int) -> bool:
-        """Return whether prompt and answer are shorter than so many tokens each."""
+        """Return whether prompt and answer are each shorter than a number of tokens."""
         return len(self.tok_input) < tokens and len(self.tok_output) < tokens
 
     def row(self) -> Mapping[str, Any]:
@@ -126,7 +126,7 @@ def filter_conversations(rows: Iterable[Conversation], *, limit: int) -> list[Co
 
 
 def draw_conversations(rows: Sequence[Conversation], *, per_origin: int) -> list[Conversation]:
-    """Return so many conversations of each origin, grouped by it, in the order of the draw.
+    """Return a number of conversations of each origin, grouped by it, in the order of the draw.
 
     Raises:
         DataError: an origin has fewer.
@@ -168,8 +168,8 @@ def write_tables(  # noqa: PLR0913 - the official numbers, which a test makes sm
         tokenizer: of Llama 2.
         out: the folder.
         limit: prompt and answer have fewer tokens each.
-        per_origin: so many conversations of each origin.
-        calibrated: so many of those to calibrate with.
+        per_origin: number of conversations of each origin.
+        calibrated: number of these for calibration.
 
     Raises:
         DataError: the public table cannot be read, or holds too few conversations.

@@ -1,4 +1,4 @@
-"""How an answer is generated.
+"""Rules for generating an answer.
 
 Source: MLPerf Inference v4.1, language/llama2-70b/SUT.py.
 """

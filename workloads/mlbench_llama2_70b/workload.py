@@ -26,9 +26,9 @@ class Llama2Options:
     weights: Path | None = None
     """The Hugging Face folder Llama-2-70b-chat-hf, with safetensors and tokenizer.json."""
     smaller: Path | None = None
-    """smaller.toml of a smaller set of the official form; a run of it is not official."""
+    """smaller.toml of a smaller set of the official form; a run on it is not official."""
     layers: Annotated[int, Ge(0), Le(80)] = 0
-    """Random weights only: so many layers of the 80, each of which takes 3.4 GB in fp32; 0: all, 276 GB."""
+    """Random weights only: number of layers, out of 80 with 3.4 GB each in fp32; 0: all, 276 GB."""
 
 
 class Llama2(ProfiledWorkload):

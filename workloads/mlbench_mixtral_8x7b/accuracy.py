@@ -49,16 +49,16 @@ class MixedScores(TokenMetric):
         profile: Profile = Profile.FULL,
         sandbox: Sandbox | None = None,
     ) -> None:
-        """Store what to score against; the other arguments are `TokenMetric`'s.
+        """Store the references; the other arguments are `TokenMetric`'s.
 
         Args:
             tasks: of each sample.
             tokenizer: turns replies back into text.
-            targets: what the scores must reach.
+            targets: limits of the scores.
             dtype: how a token is stored.
             sentences: splits a text into sentences.
             profile: whose limits hold between two answers to a sample.
-            sandbox: where the programs of MBXP are run; None for the strongest that stands here.
+            sandbox: isolation of MBXP's programs; None for the strongest available.
         """
         truths = [task.truth for task in tasks]
         super().__init__(truths, tokenizer, targets=targets, dtype=dtype, sentences=sentences, profile=profile)

@@ -1,4 +1,4 @@
-"""OpenOrca, GSM8K and MBXP as prompts, with what replies are scored against; or random prompts."""
+"""OpenOrca, GSM8K and MBXP as prompts, with the references of replies; or random prompts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPENORCA, GSM8K, MBXP = "OpenOrca", "GSM8K", "MBXP"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What the answer to a sample is scored against."""
+    """The reference of an answer."""
 
     dataset: str
     """OpenOrca, GSM8K or MBXP."""
@@ -32,7 +32,7 @@ class MixedPrompts(StoredPrompts):
     """A row of the official table is a sample."""
 
     def __init__(self, data: Path, *, longest: int = LONGEST_PROMPT, count: int | None = None) -> None:
-        """Read the prompts and what goes with them.
+        """Read the prompts and their references.
 
         Args:
             data: the official table, as a pickle or as JSON.

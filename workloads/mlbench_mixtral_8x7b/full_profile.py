@@ -26,7 +26,7 @@ END = "</s>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialFiles:
-    """What the official files are; ``config.json`` says the rest."""
+    """Sizes and checksums of the official files; ``config.json`` has the rest."""
 
     samples: int
     longest_prompt: int
@@ -55,7 +55,7 @@ class FullProfile(LanguageFilesProfile[OfficialFiles]):
 
     @property
     def program(self) -> TokenProgram:
-        """How answers are generated."""
+        """Rules for generating answers."""
         files = self.files
         positions = files.longest_prompt + files.max_new_tokens
         return answering(positions=positions, max_new_tokens=files.max_new_tokens)

@@ -1,4 +1,4 @@
-"""The network as two graphs over one key-value cache: Hugging Face's Mixtral, whose experts depend on how it is run."""
+"""The network as two graphs over one key-value cache: Hugging Face's Mixtral, with our own experts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _compiles_branches() -> bool:
 
 
 def _by_expert(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-    """Return the sum from what each expert makes of the tokens that chose it; an expert's weights are read once."""
+    """Return the weighted sum of experts' outputs, each computed only for its tokens; weights are read once."""
     import torch
     from torch.nn import functional
 
@@ -104,7 +104,7 @@ def _by_expert(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> T
 
 
 def _every_expert(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-    """Return the same sum from what all experts make of all tokens."""
+    """Return the same sum, with all experts computed for all tokens."""
     import torch
     from torch.nn import functional
 

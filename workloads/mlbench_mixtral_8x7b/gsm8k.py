@@ -1,4 +1,4 @@
-"""GSM8K: the number that an answer comes to, and whether it is the right one.
+"""GSM8K: extracts the number of an answer, and compares it with the right one.
 
 Source: MLPerf Inference v4.1, language/mixtral-8x7b/evaluate-accuracy.py.
 """
@@ -18,7 +18,7 @@ def numbers(answer: str) -> list[str]:
 
 
 def conclusion(answer: str) -> str:
-    """Return the number that an answer comes to, without commas; empty where there is none.
+    """Return the final number of an answer, without commas; empty if there is none.
 
     The first number after the last ``The answer is``; without the phrase, or a number after it, the last of all.
     """
@@ -29,12 +29,12 @@ def conclusion(answer: str) -> str:
 
 
 def _own(answer: str) -> str:
-    """Return an answer up to where it asks itself another question."""
+    """Return an answer up to the point where it asks another question."""
     return answer.partition(_NEXT_QUESTION)[0]
 
 
 def is_right(answer: str, right: str) -> bool:
-    """Return whether an answer comes to exactly the right number."""
+    """Return whether the final number of an answer is exactly right."""
     try:
         return float(conclusion(answer)) == float(right)
     except ValueError:

@@ -1,4 +1,4 @@
-"""MBXP: whether an answer's program passes its problem's test, run in a sandbox.
+"""MBXP: runs an answer's program with its problem's test, in a sandbox.
 
 Source: MLPerf Inference v4.1, language/mixtral-8x7b/evaluate_mbxp.py, and mxeval at the commit it names.
 """
@@ -23,18 +23,18 @@ class MbxpSample:
     id: str
     """Language and entry point: ``python_add_pair``."""
     answer: str
-    """What the model wrote, decoded; the prompt is not part of it."""
+    """The model's answer, decoded, without the prompt."""
     test: str
     """The ground truth: test code in the same language."""
 
     @property
     def language(self) -> str:
-        """What the id says before its first underscore."""
+        """The language: the id before its first underscore."""
         return self.id.partition("_")[0]
 
     @property
     def entry_point(self) -> str:
-        """What the id says after its first underscore: the name that the test calls."""
+        """The name that the test calls: the id after its first underscore."""
         return self.id.partition("_")[2]
 
     @property
@@ -48,13 +48,13 @@ class MbxpSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MbxpVerdict:
-    """What became of one answer."""
+    """The outcome of an answer."""
 
     language: str
     passed: bool | None
-    """None where it was not run."""
+    """Whether it passed; None if it was not run."""
     outcome: str
-    """``passed``, ``timed out``, ``failed: <message>``, or why it was not run."""
+    """``passed``, ``timed out``, ``failed: <message>``, or the reason why it was not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,9 @@ class MbxpResult:
 
     verdicts: tuple[MbxpVerdict, ...]
     unscored: Mapping[str, str]
-    """Languages of which nothing was run, each with the reason in one line."""
+    """Languages whose programs were not run, each with the reason in one line."""
     isolation: str
-    """What stood between the programs and the machine: ``namespaces``."""
+    """The isolation of the programs: ``namespaces``."""
 
     @property
     def score(self) -> float:
@@ -87,9 +87,9 @@ class MbxpResult:
 
 
 def score_mbxp(samples: Sequence[MbxpSample], sandbox: Sandbox, *, workers: int = 0) -> MbxpResult:
-    """Run each answer's program with its test, and say which passed.
+    """Run each answer's program with its test, and return the verdicts.
 
-    An answer takes what its program takes: up to 20 s where it does not end.
+    An answer takes as long as its program: up to 20 s if it does not end.
 
     Args:
         samples: in any order; languages may be mixed.
@@ -121,6 +121,6 @@ def score_mbxp(samples: Sequence[MbxpSample], sandbox: Sandbox, *, workers: int 
 
 
 def _programs() -> Mapping[str, Path]:
-    """Return where the compilers and interpreters are that are installed here."""
+    """Return the paths of the installed compilers and interpreters."""
     names = sorted({name for language in LANGUAGES.values() for name in language.needs})
     return {name: Path(path).absolute() for name in names if (path := shutil.which(name))}

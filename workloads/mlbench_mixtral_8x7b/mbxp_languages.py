@@ -1,4 +1,4 @@
-"""How MBXP's programs are run, language by language, and what passes.
+"""Runs MBXP's programs in each language, and decides which pass.
 
 Source: mxeval's `check_correctness` functions, at the commit that MLPerf Inference v4.1 names.
 """
@@ -20,7 +20,7 @@ PASSED = "passed"
 _RUN = SandboxLimits(wall_s=20.0)
 _COMPILE = SandboxLimits(wall_s=100.0, cpu_s=100.0)
 _PYTHON = SandboxLimits(wall_s=23.0)
-"""`mbxp_python` ends a program after 20 s; this is for one that does not let itself be ended."""
+"""`mbxp_python` ends a program after 20 s; this limit is for one that cannot be ended so."""
 
 _PYTHON_CHECKER = Path(__file__).with_name("mbxp_python.py")
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -33,7 +33,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language(ABC):
-    """How the programs of one language are run."""
+    """A runner for the programs of a language."""
 
     needs: tuple[str, ...] = ()
     """Programs that must be installed, by name."""
@@ -41,7 +41,7 @@ class Language(ABC):
     """A solution that passes its ``test`` wherever the language can be run."""
     test: str
     library: str = ""
-    """What tests may load besides the language's own libraries."""
+    """Libraries that tests may load besides the language's own."""
     loads_library: str = ""
     """The line of a test that does."""
 
@@ -88,7 +88,7 @@ class Command(Language):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreters:
-    """What there is to run programs with."""
+    """Sandbox and tools for running programs."""
 
     sandbox: Sandbox
     """Open."""
@@ -96,7 +96,7 @@ class Interpreters:
     """Compilers and interpreters by name, as far as they are installed."""
 
     def reason_against(self, language: str, tests: Sequence[str]) -> str:
-        """Return why a language cannot be scored here: a right answer would not pass; empty when it can.
+        """Return the reason why a language cannot be scored here (a right answer would fail); empty if it can.
 
         Args:
             language: its name.
@@ -116,7 +116,7 @@ class Interpreters:
     def outcome(self, language: str, solution: str, test: str, entry_point: str) -> str:
         """Run a solution with its test, and return ``passed``, ``timed out`` or ``failed: <message>``.
 
-        Whatever a program does to the sandbox is its own failure, as long as the sandbox can run another one.
+        A program that breaks the sandbox fails, as long as the sandbox can run another one.
 
         Raises:
             UnavailableError: it cannot.
@@ -151,7 +151,7 @@ class Interpreters:
         return outcome
 
     def _environment(self) -> dict[str, str]:
-        """Return where node looks for libraries that are installed for all."""
+        """Return the folder of node's global libraries."""
         own = [self.programs["node"].resolve().parents[1] / "lib/node_modules"] if "node" in self.programs else []
         return {"NODE_PATH": ":".join(map(str, [*own, *_NODE_MODULES]))}
 

@@ -26,11 +26,11 @@ class MixtralOptions:
     weights: Path | None = None
     """The Hugging Face folder Mixtral-8x7B-Instruct-v0.1, with safetensors and tokenizer.json."""
     smaller: Path | None = None
-    """smaller.toml of a smaller set of the official form; a run of it is not official."""
+    """smaller.toml of a smaller set of the official form; a run on it is not official."""
     layers: Annotated[int, Ge(0), Le(32)] = 0
-    """Random weights only: so many layers of the 32, each of which takes 5.8 GB in fp32; 0: all, 187 GB."""
+    """Random weights only: number of layers, out of 32 with 5.8 GB each in fp32; 0: all, 187 GB."""
     run_unprotected: Annotated[bool, RUNS_CODE] = False
-    """Both profiles: run the programs that the model writes even on a machine where nothing can hold them."""
+    """Both profiles: run the programs that the model writes even on a machine without isolation."""
 
 
 class Mixtral(ProfiledWorkload):
@@ -51,7 +51,7 @@ class Mixtral(ProfiledWorkload):
         """Return ROUGE, GSM8K and MBXP.
 
         Raises:
-            UnavailableError: nothing on this machine can hold the programs that the model writes.
+            UnavailableError: this machine has no isolation for the programs that the model writes.
         """
         from mlbench.toolkit import Sandbox
         from mlbench_mixtral_8x7b.accuracy import MixedScores

@@ -17,14 +17,14 @@ LIMITS = limits_by_precision(
     half=DifferenceLimits(one=0.0, mean=0.01),
     eight_bits=DifferenceLimits(one=0.0, mean=0.01),
 )
-"""How many labels may be another than the accuracy run's: in fp32 one of 500; the README says what was measured."""
+"""Limits of the share of different labels: in fp32 one of 500; the README has the measurements."""
 
 
 class Top1(Metric):
     """Scores ``acc`` in percent of the distinct samples logged, with the counts ``good`` and ``total`` behind it."""
 
     def __init__(self, labels: Sequence[int], targets: tuple[Target, ...], dtype: str = "float32") -> None:
-        """Store what to compare with.
+        """Store the references and limits.
 
         Args:
             labels: the true class of each sample.
@@ -56,7 +56,7 @@ class Top1(Metric):
         return f"accuracy={scores['acc']:.3f}%, good={scores['good']:.0f}, total={scores['total']:.0f}"
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return what batching may change; see `LIMITS`."""
+        """Return the limits of changes by batching; see `LIMITS`."""
         return LIMITS[precision]
 
     def _is_right(self, reply: LoggedReply) -> bool:

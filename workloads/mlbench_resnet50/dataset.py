@@ -46,7 +46,7 @@ class PreparedImages(Dataset):
     def __init__(
         self, image: Callable[[int], np.ndarray], *, size: int, labels: Sequence[int], fingerprint: str
     ) -> None:
-        """Store how an image is made.
+        """Store the source of images.
 
         Args:
             image: returns the image of an index; called from several threads.
@@ -186,7 +186,7 @@ def _is_below(name: str, folder: Path) -> bool:
 
 
 def _where_it_lies(name: str, folder: Path) -> str:
-    """Return a hint where an image that is missing is there in another folder, or with another ending."""
+    """Return a hint if a missing image exists in another folder, or with another ending."""
     stem = Path(name).stem
     present = set(os.listdir(folder))  # no pattern is made of a name: it may be anything
     below = next((each for each in present if os.path.lexists(folder / each / Path(name).name)), None)
@@ -194,7 +194,7 @@ def _where_it_lies(name: str, folder: Path) -> str:
         return f"They lie in folders for each class, this one in {below}: name them so in {LABEL_LIST}."
     other = next((each for each in present if each.casefold() == name.casefold()), None)
     other = other or next((f"{stem}{suffix}" for suffix in _SUFFIXES if f"{stem}{suffix}" in present), None)
-    return f"It is there as {other}: rename the files, or the names in {LABEL_LIST}." if other else ""
+    return f"It exists as {other}: rename the files, or the names in {LABEL_LIST}." if other else ""
 
 
 def _lines(path: Path, *, what: str, missing_hint: str = _MISSING) -> list[str]:

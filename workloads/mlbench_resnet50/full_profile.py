@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialFiles:
-    """What the official files are."""
+    """Sizes and checksums of the official files."""
 
     architecture: Architecture
     shorter_side: int
-    """To which torchvision's recipe resizes images, in pixels."""
+    """Size of torchvision's resized images, in pixels."""
     torchvision_md5: str
     """resnet50-19c8e357.pth, zenodo record 4588417."""
     onnx_md5: str
@@ -62,7 +62,7 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
 
     @property
     def is_onnx(self) -> bool:
-        """Tell which family of weights is meant: ONNX or torchvision. Preprocessing and label base follow from it."""
+        """The family of weights, ONNX or torchvision. Preprocessing and label base follow from it."""
         return self.options.weights is not None and Path(self.options.weights).suffix == ".onnx"
 
     @property
@@ -75,13 +75,13 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
 
     @property
     def program(self) -> Classification:
-        """What feeds the graph and reads labels from its output."""
+        """The program that feeds the graph and reads labels from its output."""
         if self.is_onnx:
             return Classification(image=OFFICIAL_ONNX_INPUT, output=OFFICIAL_ONNX_OUTPUT, labels=labels_from_classes)
         return Classification(image=IMAGE, output=LOGITS, labels=labels_from_logits)
 
     def check(self) -> None:
-        """Raise `UsageError` for a path that is missing or would not be read."""
+        """Raise `UsageError` for a path that is missing or not used."""
         if self.options.calibration and not self.options.data:
             raise UsageError(
                 "resnet50 has a calibration list, but no images.", hint="Give it with --set workload.data=PATH."

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 BLOCKS = (3, 4, 6, 3)
-"""Bottlenecks per stage: what makes a ResNet a ResNet-50."""
+"""Bottlenecks per stage of a ResNet-50."""
 
 RANDOM_SEED = 0
 IMAGE, LOGITS = "image", "logits"
@@ -29,7 +29,7 @@ Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """What distinguishes the official network from its small copy."""
+    """Differences between the official network and its small copy."""
 
     planes: int
     """Channels of the first convolution; each later stage doubles them."""
@@ -38,7 +38,7 @@ class Architecture:
 
 
 def build_network(architecture: Architecture) -> torch.nn.Module:
-    """Return torchvision's ResNet-50 v1.5 with as many channels as asked for, freshly initialised as torchvision does.
+    """Return torchvision's ResNet-50 v1.5 with a given number of channels, freshly initialised as torchvision does.
 
     The names in its state dict are torchvision's; with 64 planes and 1,000 classes it is `torchvision.models.resnet50`.
     """

@@ -22,12 +22,12 @@ FILES = (WEIGHTS, VALIDATION, CALIBRATION)
 CALIBRATION_LIST = "calibration.txt"
 
 OUTPUT_BOUNDS = {Precision.FP32: 2.1e-3, Precision.FP16: 2.1e-3, Precision.BF16: 2.1e-3, Precision.INT8: 6.1e-3}
-"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
+"""Bounds of the difference from the fp32 model's outputs; README.md has measurements of honest and damaged runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile(ShippedProfile, OneGraph):
-    """What `mini.toml` says, and how the files beside it are read."""
+    """Content of `mini.toml`, and readers of the files beside it."""
 
     output_bounds = OUTPUT_BOUNDS
     output_unit = "of the labels"
@@ -37,7 +37,7 @@ class MiniProfile(ShippedProfile, OneGraph):
     stored_size: int
     """Pixels along each side of the images on disk."""
     image_size: int
-    """Pixels of their middle that the network sees."""
+    """Pixels along each side of their middle, which the network sees."""
 
     @property
     def architecture(self) -> Architecture:
@@ -46,7 +46,7 @@ class MiniProfile(ShippedProfile, OneGraph):
 
     @property
     def program(self) -> Classification:
-        """What feeds the graph and reads labels from its output."""
+        """The program that feeds the graph and reads labels from its output."""
         return Classification(image=IMAGE, output=LOGITS, labels=labels_from_logits)
 
     def dataset(self) -> PreparedImages:

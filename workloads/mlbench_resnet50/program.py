@@ -10,7 +10,7 @@ from mlbench import BatchProgram, Executable, ReplySpec
 from mlbench.toolkit import host_array
 
 BACKGROUND_CLASSES = 1
-"""The official ONNX file counts from a class "background", which is none of the 1,000."""
+"""The official ONNX file counts from a class "background", which is not one of the 1,000."""
 
 LabelReader = Callable[[np.ndarray], np.ndarray]
 """Makes (B, 1) float32 labels of a graph's output for B images."""
@@ -22,7 +22,7 @@ class Classification(BatchProgram):
     reply = ReplySpec(dtype="float32", shape=(1,))
 
     def __init__(self, *, image: str, output: str, labels: LabelReader) -> None:
-        """Store how the graph is fed and read.
+        """Store the names and sizes of the graph's tensors.
 
         Args:
             image: name of its input.

@@ -24,9 +24,9 @@ class ResNet50Options:
     weights: Path | None = None
     """resnet50-19c8e357.pth (torchvision) or resnet50_v1.onnx (opset 11); each has its own preprocessing."""
     calibration: Path | None = None
-    """One of the two official lists of 500 validation images; without it nothing can be quantised."""
+    """One of the two official lists of 500 validation images; needed for quantisation."""
     smaller: Path | None = None
-    """smaller.toml of a smaller set of the official form; a run of it is not official."""
+    """smaller.toml of a smaller set of the official form; a run on it is not official."""
 
 
 class ResNet50(ProfiledWorkload):
@@ -40,7 +40,7 @@ class ResNet50(ProfiledWorkload):
     sources = Path(__file__).parent / "sources.toml"
     preload = ("torchvision.models.resnet",)
     mini_server_latency_ms = 100
-    """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
+    """Long enough to tell a slow backend from a pause of a shared processor, which lasts tens of milliseconds."""
 
     def build_metric(
         self, variant: Variant, profile: ProfileParts, dataset: PreparedImages, targets: tuple[Target, ...]

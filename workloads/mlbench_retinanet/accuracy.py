@@ -28,7 +28,7 @@ class MeanAveragePrecision(Metric):
     """Scores ``mAP`` in percent, COCO's, over the images that were answered, and ``mAP50``, at an overlap of 0.5."""
 
     def __init__(self, annotations: Mapping[str, Any], targets: tuple[Target, ...]) -> None:
-        """Store what to compare with.
+        """Store the references and limits.
 
         Args:
             annotations: the official file's contents, in COCO form; the sample with index i is its i-th image.
@@ -105,7 +105,7 @@ class MeanAveragePrecision(Metric):
         return max(_weigh(each, rows[:, 5]) for each, rows in zip(nearest, (found, wanted), strict=True))
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return what batching may change; see `LIMITS`."""
+        """Return the limits of changes by batching; see `LIMITS`."""
         return LIMITS[precision]
 
     def _found(self, reply: LoggedReply) -> np.ndarray:

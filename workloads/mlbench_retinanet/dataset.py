@@ -40,7 +40,7 @@ class PreparedImages(Dataset):
         fingerprint: str,
         annotations: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store how an image is made.
+        """Store the source of images.
 
         Args:
             image: returns the image of an index; called from several threads.

@@ -40,7 +40,7 @@ TORCHSCRIPT, TRAINING, ONNX = ".pth", ".zip", ".onnx"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialFiles:
-    """What the official files are."""
+    """Sizes and checksums of the official files."""
 
     architecture: Architecture
     selection: Selection
@@ -75,7 +75,7 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
     weights: Weights
 
     def check(self) -> None:
-        """Raise `UsageError` for a path that is missing or would not be read."""
+        """Raise `UsageError` for a path that is missing or not used."""
         options = self.options
         if (options.calibration is None) != (options.calibration_data is None):
             missing = "calibration_data" if options.calibration else "calibration"

@@ -33,7 +33,7 @@ Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """What distinguishes the official network from its small copy."""
+    """Differences between the official network and its small copy."""
 
     planes: int
     """Channels of the first convolution; each later stage doubles them."""

@@ -18,12 +18,12 @@ WEIGHTS, VALIDATION, CALIBRATION = "weights.safetensors", "validation.zip", "cal
 CALIBRATION_LIST = "calibration.txt"
 
 OUTPUT_BOUNDS = {Precision.FP32: 5e-5, Precision.FP16: 1e-3, Precision.BF16: 7e-3, Precision.INT8: 2.5e-2}
-"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
+"""Bounds of the difference from the fp32 model's outputs; README.md has measurements of honest and damaged runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile(ShippedProfile, OneGraph):
-    """What `mini.toml` says, and how the files beside it are read."""
+    """Content of `mini.toml`, and readers of the files beside it."""
 
     output_bounds = OUTPUT_BOUNDS
     output_unit = "in a class's sum of scores"

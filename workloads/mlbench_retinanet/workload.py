@@ -24,11 +24,11 @@ class RetinaNetOptions:
     weights: Path | None = None
     """resnext50_32x4d_fpn.pth, resnext50_32x4d_fpn.onnx or retinanet_model_10.zip."""
     calibration: Path | None = None
-    """The official list of 500 training images; without it nothing can be quantised."""
+    """The official list of 500 training images; needed for quantisation."""
     calibration_data: Path | None = None
     """Folder with the images of that list, beside each other or in train/data."""
     smaller: Path | None = None
-    """smaller.toml of a smaller set of the official form; a run of it is not official."""
+    """smaller.toml of a smaller set of the official form; a run on it is not official."""
 
 
 class RetinaNet(ProfiledWorkload):
@@ -42,7 +42,7 @@ class RetinaNet(ProfiledWorkload):
     sources = Path(__file__).parent / "sources.toml"
     preload_always = ("torch", "torchvision.models.detection.anchor_utils")
     mini_server_latency_ms = 300
-    """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
+    """Long enough to tell a slow backend from a pause of a shared processor, which lasts tens of milliseconds."""
 
     def build_metric(
         self, variant: Variant, profile: ProfileParts, dataset: PreparedImages, targets: tuple[Target, ...]

@@ -46,21 +46,21 @@ LIMITS = limits_by_precision(
     half=DifferenceLimits(one=4 / LEVELS, mean=2 / LEVELS),
     eight_bits=DifferenceLimits(one=8 / LEVELS, mean=4 / LEVELS),
 )
-"""How far pixels may be from the accuracy run's on average; the README says what was measured."""
+"""Limits of the pixels' mean difference from the accuracy run's; the README has the measurements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judges:
-    """Who looks at the images: networks, read from their files."""
+    """Networks that judge the images, read from their files."""
 
     reference: Statistics
     """Statistics of real images."""
     features: Extractor
     """From images (B, H, W, 3) uint8 to the features whose statistics are compared."""
     clip: Callable[[np.ndarray, str], float]
-    """How well an image (H, W, 3) uint8 fits its caption, in percent."""
+    """Similarity of an image (H, W, 3) uint8 and its caption, in percent."""
     is_right: Callable[[np.ndarray, str], bool] | None = None
-    """Whether an image shows the digit that its caption names; on mini only."""
+    """Whether an image shows the digit in its caption; on mini only."""
 
 
 class ImageQuality(Metric):
@@ -87,7 +87,7 @@ class ImageQuality(Metric):
         self._image_shape = (*image_hw, 3)
 
     def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
-        """Return the scores; the first reply to a sample counts. Replies are looked at one at a time.
+        """Return the scores; the first reply to a sample counts. Replies are read one at a time.
 
         Raises:
             InvalidRunError: a reply is of another size than an image or to an unknown sample, or fewer than two samples
@@ -114,7 +114,7 @@ class ImageQuality(Metric):
         return f"Accuracy Results: { {name: float(scores[name]) for name in (FID_SCORE, CLIP_SCORE)} }"
 
     def difference(self, reply: bytes, reference: bytes) -> float:
-        """Return how far pixels are off on average, as a share of the 255 levels.
+        """Return the mean difference of pixels, as a share of the 255 levels.
 
         Another number of images in a batch means other kernels and another order of summation, which 20 steps carry on.
         In fp32 that moves hardly a pixel, by a level. Images of other captions are dozens of levels apart.
@@ -125,7 +125,7 @@ class ImageQuality(Metric):
         return float(np.abs(found - wanted).mean()) / LEVELS
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return what batching may change; see `LIMITS`."""
+        """Return the limits of changes by batching; see `LIMITS`."""
         return LIMITS[precision]
 
     def write_artifacts(self, replies: Sequence[LoggedReply], folder: Path) -> None:

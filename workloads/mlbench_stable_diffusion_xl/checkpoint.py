@@ -35,7 +35,7 @@ MLCOMMONS_FOLDER = "checkpoint_pipe"
 
 _MOST_POSITIONS = 100_000
 EXTRAS = r".*\.embeddings\.position_ids"
-"""What checkpoints of older versions have and nothing reads: numbered positions."""
+"""Unused tensors in checkpoints of older versions: numbered positions."""
 
 _FILES = ("model", "diffusion_pytorch_model")
 _ENDINGS = (".safetensors", ".fp16.safetensors")
@@ -83,7 +83,7 @@ class Checkpoint:
                     raise DataError(f"{self.path / part} has {key} = {config[key]}, expected {value}.")
 
     def schedule(self, steps: int) -> Schedule:
-        """Return the noise levels of so many steps.
+        """Return the noise levels of a number of steps.
 
         Raises:
             DataError: the scheduler's configuration is missing or damaged, or it is another than Euler's.

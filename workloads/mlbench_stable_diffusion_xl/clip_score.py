@@ -1,4 +1,4 @@
-"""How well an image fits its caption: the cosine of open_clip's two embeddings, as the official script takes it.
+"""Similarity of an image and its caption: the cosine of open_clip's two embeddings, as the official script takes it.
 
 Source: MLPerf Inference v4.1, text_to_image/tools/clip/clip_encoder.py.
 """

@@ -44,7 +44,7 @@ class Prompts(Dataset):
         self._loaded.update(zip(indices, tokens, strict=True))
 
     def unload(self, indices: Sequence[int]) -> None:
-        """Let these tokens go."""
+        """Free these tokens."""
         for index in indices:
             self._loaded.pop(index, None)
 

@@ -24,7 +24,7 @@ TEMPLATES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Motif:
-    """What a picture shows: a digit, and places in `COLOURS`."""
+    """The content of a picture: a digit, and indices into `COLOURS`."""
 
     digit: int
     figure: int
@@ -46,10 +46,10 @@ def all_captions() -> list[tuple[Motif, str]]:
 
 
 def motif_of(caption: str) -> Motif:
-    """Return what a caption asks for.
+    """Return the motif of a caption.
 
     Raises:
-        ValueError: it is none of `all_captions`.
+        ValueError: it is not one of `all_captions`.
     """
     try:
         return _MOTIFS[caption]

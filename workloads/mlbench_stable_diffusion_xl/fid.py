@@ -93,7 +93,7 @@ class JudgeFeatures(FeatureExtractorBase):  # type: ignore[misc] # an untyped li
 
     @staticmethod
     def get_provided_features_list() -> tuple[str, ...]:
-        """Return the one layer there is."""
+        """Return the only layer."""
         return (str(FEATURES),)
 
     @staticmethod
@@ -103,7 +103,7 @@ class JudgeFeatures(FeatureExtractorBase):  # type: ignore[misc] # an untyped li
 
     @staticmethod
     def can_be_compiled() -> bool:
-        """Tell that nothing speaks against it."""
+        """Return that it is allowed."""
         return True
 
     @staticmethod

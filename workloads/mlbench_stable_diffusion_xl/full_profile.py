@@ -29,7 +29,7 @@ GUIDANCE = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialFiles:
-    """What the official files are; the configurations of the model say the rest."""
+    """Sizes and checksums of the official files; the model's configurations have the rest."""
 
     captions: int
     clip_model: str
@@ -65,7 +65,7 @@ class FullProfile(UserFilesProfile[OfficialFiles]):
         return (*self.form.deviations, *list_deviations(OFFICIAL, self.configs))
 
     def check(self) -> None:
-        """Raise `UsageError` for a path that is missing or would not be read."""
+        """Raise `UsageError` for a path that is missing or not used."""
         options = self.options
         if self.weights is Weights.RANDOM and (given := [name for name in PATHS_OF_TRAINED if getattr(options, name)]):
             raise UsageError(f"random weights read no files, but workload.{given[0]} is given.", hint="Leave it out.")
@@ -95,7 +95,7 @@ class FullProfile(UserFilesProfile[OfficialFiles]):
 
     @property
     def program(self) -> TextToImage:
-        """How prompts become images."""
+        """The program that turns prompts into images."""
         if self.weights is Weights.TRAINED:
             return TextToImage(constants_of(self.checkpoint, self._start(), GUIDANCE))
         constants = Constants(
@@ -123,7 +123,7 @@ class FullProfile(UserFilesProfile[OfficialFiles]):
         return ImageQuality(self.judges, captions, self.sizes.image_hw, targets)
 
     def judges(self) -> Judges:
-        """Read the networks that look at images, and the statistics of real ones."""
+        """Read the networks that judge images, and the statistics of real ones."""
         from mlbench_stable_diffusion_xl.clip_score import official_scorer
         from mlbench_stable_diffusion_xl.fid import official_extractor, read_statistics
 

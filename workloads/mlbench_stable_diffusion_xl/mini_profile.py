@@ -35,7 +35,7 @@ OUTPUT_BOUNDS = {Precision.FP32: 2e-3, Precision.FP16: 2.5e-2, Precision.BF16: 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile(ShippedProfile):
-    """What `mini.toml` says, beside the files it describes."""
+    """Content of `mini.toml`, which describes the files beside it."""
 
     output_bounds = OUTPUT_BOUNDS
     output_unit = "levels of 255"
@@ -97,7 +97,7 @@ class MiniProfile(ShippedProfile):
 
     @property
     def program(self) -> TextToImage:
-        """How prompts become images."""
+        """The program that turns prompts into images."""
         start = read_latents(self.files.file(LATENTS), self.sizes.latents)
         return TextToImage(constants_of(self.checkpoint, start, GUIDANCE))
 
@@ -106,7 +106,7 @@ class MiniProfile(ShippedProfile):
         return ImageQuality(self.judges, captions, self.sizes.image_hw, targets)
 
     def judges(self) -> Judges:
-        """Read the networks that look at images, and the statistics of real ones."""
+        """Read the networks that judge images, and the statistics of real ones."""
         import torch
 
         from mlbench_stable_diffusion_xl.clip_score import scorer_of_folder

@@ -53,7 +53,7 @@ class Conditioning:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Constants:
-    """What is the same for every image."""
+    """Inputs that are the same for every image."""
 
     start: np.ndarray
     """(1, C, h, w) float32: the standard normal latents that all begin with."""
@@ -61,9 +61,9 @@ class Constants:
     """(2, T) int64: the negative prompt for both encoders."""
     schedule: Schedule
     guidance: float
-    """How far to go from what the negative prompt gives towards what the prompt gives, and beyond."""
+    """Guidance scale: extrapolation from the negative prompt's prediction to the prompt's."""
     scaling: float
-    """What the decoder's latents were multiplied with in training."""
+    """Factor of the decoder's latents in training."""
     image_hw: tuple[int, int]
     """Pixels."""
 
@@ -74,7 +74,7 @@ class Constants:
 
 
 def constants_of(checkpoint: Checkpoint, start: np.ndarray, guidance: float) -> Constants:
-    """Return what a checkpoint settles, besides the latents to begin with and the guidance."""
+    """Return the settings from a checkpoint, without the initial latents and the guidance."""
     return Constants(
         start=start,
         negative_tokens=checkpoint.token_ids([NEGATIVE_PROMPT])[0],
@@ -106,7 +106,7 @@ class TextToImage(BatchProgram):
         return self.images(self.latents(samples, graphs), graphs)
 
     def latents(self, samples: Sequence[np.ndarray], graphs: Mapping[str, Executable]) -> np.ndarray:
-        """Return what the denoiser makes of the start: (B, C, h, w) float32, scaled."""
+        """Return the denoised latents: (B, C, h, w) float32, scaled."""
         constants, count = self.constants, len(samples)
         prompts, negative = encode_prompts(np.stack(samples), graphs), self._negative(graphs)
         conditions = {  # the negative prompt first, as in the reference
@@ -159,7 +159,7 @@ def encode_prompts(tokens: np.ndarray, graphs: Mapping[str, Executable]) -> Cond
 
 
 def apply_guidance(noise: np.ndarray, guidance: float) -> np.ndarray:
-    """Return the noise to take away, given that of the negative prompts, then that of the prompts."""
+    """Return the noise to subtract, from the predictions for negative prompts and for prompts."""
     without, with_prompt = np.split(noise, 2)
     result: np.ndarray = without + np.float32(guidance) * (with_prompt - without)
     return result

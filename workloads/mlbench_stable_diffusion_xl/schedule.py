@@ -1,4 +1,4 @@
-"""The noise levels that denoising goes through: Euler's method on a discrete schedule."""
+"""The noise levels of denoising: Euler's method on a discrete schedule."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ class Schedule:
     """
 
     timesteps: np.ndarray
-    """(steps,) float32: how the network names each level."""
+    """(steps,) float32: the network's number of each level."""
     sigmas: np.ndarray
     """(steps + 1,) float32: the noise of each level; the last is 0."""
     start_scale: float
-    """What standard normal latents are multiplied with to begin."""
+    """Initial factor of standard normal latents."""
 
     def scaled(self, latents: np.ndarray, step: int) -> np.ndarray:
-        """Return latents as the network wants them at a step."""
+        """Return the network's input latents at a step."""
         scaled: np.ndarray = latents / (self.sigmas[step] ** 2 + 1) ** 0.5
         return scaled
 
     def next(self, latents: np.ndarray, noise: np.ndarray, step: int) -> np.ndarray:
-        """Return the latents after a step, given the noise that the network sees in them."""
+        """Return the latents after a step, given the predicted noise."""
         following: np.ndarray = latents + (self.sigmas[step + 1] - self.sigmas[step]) * noise
         return following
 
 
 def euler_schedule(config: Mapping[str, Any], steps: int) -> Schedule:
-    """Return diffusers' schedule of so many steps."""
+    """Return diffusers' schedule with a number of steps."""
     from diffusers import EulerDiscreteScheduler
 
     scheduler = EulerDiscreteScheduler.from_config(dict(config))

@@ -24,15 +24,15 @@ class StableDiffusionXLOptions:
     weights: Path | None = None
     """The folder of the diffusers pipeline, or MLCommons' archive unpacked."""
     latents: Path | None = None
-    """latents.npy or latents.pt; without it they are drawn anew, which differs by 2.4e-7 at most."""
+    """latents.npy or latents.pt; without it they are drawn again, with differences of at most 2.4e-7."""
     statistics: Path | None = None
-    """val2014.npz: what FID compares with."""
+    """val2014.npz: the statistics that FID compares with."""
     inception: Path | None = None
-    """pt_inception-2015-12-05-6726825d.pth: the network that FID looks through."""
+    """pt_inception-2015-12-05-6726825d.pth: the network whose features FID compares."""
     clip: Path | None = None
     """Weights of OpenAI's ViT-B/32, open_clip_model.safetensors or ViT-B-32.pt."""
     smaller: Path | None = None
-    """smaller.toml of a smaller set of the official form; a run of it is not official."""
+    """smaller.toml of a smaller set of the official form; a run on it is not official."""
 
 
 class JudgedProfile(Protocol):

@@ -44,12 +44,12 @@ class Dice(Metric):
     def __init__(
         self, label: Callable[[int], np.ndarray], count: int, targets: tuple[Target, ...], dtype: str = "uint8"
     ) -> None:
-        """Store what to compare with.
+        """Store the references and limits.
 
         Args:
             label: returns what is right for a sample, (D, H, W) uint8.
             count: of the samples; each must have been answered once.
-            targets: what the scores must reach.
+            targets: limits of the scores.
             dtype: how a reply's labels are stored.
         """
         self.targets = targets
@@ -58,7 +58,7 @@ class Dice(Metric):
         self._dtype = np.dtype(dtype).newbyteorder("<")
 
     def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
-        """Return the three scores; replies are looked at one at a time.
+        """Return the three scores; replies are read one at a time.
 
         Raises:
             InvalidRunError: a reply is of another size than its case, holds another label than 0, 1 and 2, or is to an
@@ -89,7 +89,7 @@ class Dice(Metric):
         return f"Accuracy: mean = {scores['DICE']:.5f}, kidney = {scores['kidney']:.4f}, tumor = {scores['tumor']:.4f}"
 
     def difference(self, reply: bytes, reference: bytes) -> float:
-        """Return how many voxels differ, as a share of those that the reference found to be kidney or tumour.
+        """Return the number of voxels that differ, as a share of those that the reference found to be kidney or tumour.
 
         Another number of windows in a call means other kernels and another order of summation, and here and there two
         classes change places that were nearly equal. A reply that calls all background differs by all of those voxels,
@@ -101,7 +101,7 @@ class Dice(Metric):
         return int(np.count_nonzero(found != wanted)) / max(1, int(np.count_nonzero(wanted)))
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return what batching may change; see `LIMITS`."""
+        """Return the limits of changes by batching; see `LIMITS`."""
         return LIMITS[precision]
 
     def _case(self, reply: LoggedReply) -> CaseDice:

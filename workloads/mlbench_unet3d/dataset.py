@@ -51,7 +51,7 @@ class PreparedCases(Dataset):
         Args:
             data: folder with a folder for each case.
             names: of the cases, in the order of their samples.
-            grid: what scans are brought to.
+            grid: the grid that scans are resampled to.
 
         Raises:
             DataError: a case is missing or damaged.
@@ -76,7 +76,7 @@ class PreparedCases(Dataset):
             self._loaded[index] = np.load(path, mmap_mode="r")
 
     def unload(self, indices: Sequence[int]) -> None:
-        """Let these images go."""
+        """Free these images."""
         for index in indices:
             self._loaded.pop(index, None)
 
@@ -85,7 +85,7 @@ class PreparedCases(Dataset):
         return self._loaded[index]
 
     def label(self, index: int) -> np.ndarray:
-        """Return what is right for a sample: (D, H, W) uint8, mapped from its file."""
+        """Return the right labels of a sample: (D, H, W) uint8, mapped from its file."""
         label: np.ndarray = np.load(self._folders[index] / PREPARED_LABEL, mmap_mode="r")
         return label
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mlbench_unet3d.workload import UNet3DOptions
 
 TORCHSCRIPT, CHECKPOINT, ONNX = ".ptc", ".pth", ".onnx"
-"""What the names of the official files end with."""
+"""Ends of the names of the official files."""
 
 TORCHSCRIPT_MD5 = "2251109371f408c9f10a4320ffdcaef8"
 """3dunet_kits19_pytorch.ptc, zenodo record 5597155. It can hold code: no smaller set brings its own."""
@@ -39,7 +39,7 @@ DYNAMIC = "dynbatch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialFiles:
-    """What the official files are."""
+    """Sizes and checksums of the official files."""
 
     architecture: Architecture
     grid: Grid
@@ -70,7 +70,7 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
     weights: Weights
 
     def check(self) -> None:
-        """Raise `UsageError` for a path that is missing or would not be read."""
+        """Raise `UsageError` for a path that is missing or not used."""
         options = self.options
         if options.calibration and not options.data:
             raise UsageError(

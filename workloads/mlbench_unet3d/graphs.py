@@ -22,7 +22,7 @@ RANDOM_SEED = 0
 CHECKPOINT_KEY = "best_model_state_dict"
 
 IMAGE, ONNX_IMAGE = "image", "input"
-"""What the input is called: here, and in the official ONNX files."""
+"""Name of the input, here and in the official ONNX files."""
 
 Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
 """Yields inputs of a graph, by name."""
@@ -32,7 +32,7 @@ BATCH = Dim(name="batch", smallest=1, usual=2, largest=64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """What distinguishes the official network from its small copy; the defaults are the official numbers."""
+    """Differences between the official network and its small copy; the defaults are the official numbers."""
 
     filters: tuple[int, ...] = (32, 64, 128, 256, 320)
     """Channels on the way down, level by level; the bottleneck has as many as the last."""

@@ -1,4 +1,4 @@
-"""KiTS19's files: which cases count, and what a case's two NIfTI files hold.
+"""KiTS19's files: the cases that count, and the content of a case's two NIfTI files.
 
 Source: KiTS19 challenge; MLPerf Inference v4.1, vision/medical_imaging/3d-unet-kits19, the case lists in meta.
 """
@@ -27,7 +27,7 @@ CASES = tuple(
 """In LoadGen's order."""
 
 COPIES = {"case_00400": "case_00185"}
-"""Listed cases that are another one once more; they have no files of their own."""
+"""Listed cases that repeat another one; they have no files of their own."""
 
 IMAGE, LABEL = "imaging.nii.gz", "segmentation.nii.gz"
 
@@ -74,7 +74,7 @@ def read_case_list(path: Path) -> list[str]:
 
 
 def read_case(folder: Path) -> Scan:
-    """Return what a case's files hold.
+    """Return the content of a case's files.
 
     Raises:
         DataError: a file is damaged or no NIfTI file, not a volume, or image and label do not belong together.

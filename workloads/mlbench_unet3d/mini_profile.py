@@ -17,12 +17,12 @@ WEIGHTS, VALIDATION, CALIBRATION = "weights.safetensors", "validation.zip", "cal
 CALIBRATION_LIST = "calibration.txt"
 
 OUTPUT_BOUNDS = {Precision.FP32: 1e-5, Precision.BF16: 4e-5, Precision.INT8: 1.5e-4}
-"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
+"""Bounds of the difference from the fp32 model's outputs; README.md has measurements of honest and damaged runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile(ShippedProfile, OneGraph):
-    """What `mini.toml` says, and how the files beside it are read."""
+    """Content of `mini.toml`, and readers of the files beside it."""
 
     output_bounds = OUTPUT_BOUNDS
     output_unit = "of the voxels"
@@ -35,7 +35,7 @@ class MiniProfile(ShippedProfile, OneGraph):
 
     @property
     def grid(self) -> Grid:
-        """What scans are brought to."""
+        """The grid that scans are resampled to."""
         return Grid(spacing=self.spacing, window=self.architecture.window)
 
     def dataset(self) -> PreparedCases:

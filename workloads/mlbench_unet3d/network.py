@@ -53,13 +53,13 @@ class Block(nn.Module):
         self.conv2 = _convolution(outputs, outputs, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the convolutions make of a batch."""
+        """Return the convolutions' output for a batch."""
         out: Tensor = self.conv2(self.conv1(x))
         return out
 
 
 class UpBlock(nn.Module):
-    """Doubles the sides, and joins what the way down had at that size."""
+    """Doubles the sides, and joins the features of the way down at that size."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class UpBlock(nn.Module):
         self.conv2 = _convolution(outputs, outputs, 1)
 
     def forward(self, x: Tensor, skip: Tensor) -> Tensor:
-        """Return what the convolutions make of a batch and its skip connection."""
+        """Return the convolutions' output for a batch and its skip connection."""
         out: Tensor = self.conv2(self.conv1(torch.cat([self.upsample_conv(x), skip], dim=1)))
         return out
 

@@ -1,4 +1,4 @@
-"""Which of KiTS19's cases the official lists name; `sources.toml` asks."""
+"""KiTS19's cases in the official lists; `sources.toml` uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a CT scan to what the network sees: one spacing, grey values around zero, sides that windows fill evenly.
+"""From a CT scan to the network's input: one spacing, grey values around zero, sides that windows fill evenly.
 
 Axes stay in the order of the file. All of it is untimed.
 
@@ -28,7 +28,7 @@ KIDNEY, TUMOUR = 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The grid that scans are brought to; the defaults are the official one."""
+    """The grid that scans are resampled to; the defaults are the official one."""
 
     spacing: tuple[float, float, float] = (1.6, 1.2, 1.2)
     """Distance of neighbouring voxels, mm."""

@@ -23,7 +23,7 @@ class Segmentation(BatchProgram):
     reply = ReplySpec(dtype="uint8", shape=(None, None, None))
 
     def __init__(self, *, image: str, logits: str, window: int, windows_per_call: int) -> None:
-        """Store how the graph is fed and read.
+        """Store the names and sizes of the graph's tensors.
 
         Args:
             image: name of its input.

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UNet3DOptions:
-    """The official files of the full profile, and how the network is called in either profile."""
+    """Paths of the official files of the full profile, and calls of the network in either profile."""
 
     data: Path | None = None
     """KiTS19: folder with case_00000/imaging.nii.gz, case_00000/segmentation.nii.gz and so on."""
     weights: Path | None = None
     """3dunet_kits19_pytorch.ptc, 3dunet_kits19_pytorch_checkpoint.pth, or one of the two ONNX files."""
     calibration: Path | None = None
-    """The official list of 20 training cases; without it nothing can be quantised."""
+    """The official list of 20 training cases; needed for quantisation."""
     smaller: Path | None = None
-    """smaller.toml of a smaller set of the official form; a run of it is not official."""
+    """smaller.toml of a smaller set of the official form; a run on it is not official."""
     windows_per_call: Annotated[int, Ge(1)] = 2
-    """How many windows the network is given at a time; never more than its weights file allows."""
+    """Number of windows in a call of the network; limited by its weights file."""
 
 
 class UNet3D(ProfiledWorkload):

@@ -116,8 +116,8 @@ class TestFilesInTheOfficialForm:
         (full(data=DATA, weights=WEIGHTS, table_rows=5), "table_rows is for random weights"),
         (full(Weights.RANDOM, weights=WEIGHTS), "random weights do not come from a file"),
         (full(Weights.RANDOM, data=DATA), "need all rows of the tables, not the first 1000000"),
-        (mini(data=DATA), "takes no workload"),
-        (mini(table_rows=5), "takes no workload"),
+        (mini(data=DATA), "does not use workload"),
+        (mini(table_rows=5), "does not use workload"),
     ],
 )
 def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):
