@@ -97,7 +97,7 @@ def keep_for_tests(item):
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
-    """Begin with what takes long: where several processes share the tests, none is left alone with a long one."""
+    """Begin with the files that have most slow tests: of several processes none is left alone with a long file."""
     for item in items:
         keep_for_tests(item)
         if mark := item.get_closest_marker("thorough"):
@@ -105,7 +105,8 @@ def pytest_collection_modifyitems(items):
             assert part in PARTS, f"{item.nodeid}: {part}"
             item.user_properties.append(("part", part))
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -41,7 +41,7 @@ SECTIONS = {
     "Workloads": ("docs/tutorial-workload.md", "docs/sandbox.md", "workloads/*/README.md"),
     "Examples": ("examples/*/README.md",),
     "Decisions": ("docs/decisions/*.md",),
-    "Project": ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+    "Project": ("docs/architecture.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
 }
 """Pages by section, in the order of the menu; README comes before all."""
 

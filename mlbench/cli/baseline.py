@@ -37,7 +37,7 @@ def save(name: str, runs: tuple[str, ...], results: Path) -> None:
     for line in count_bad(records):
         echo_line(line)
     if found := count_beside([record.other_work for record in records]):
-        echo_line(f"{found}: measure again on an idle machine before you compare later runs with these.")
+        echo_line(f"{found}: measure again on a quiet machine before you compare later runs with these.")
     if found := count_neighboured([record.beside for record in records]):
         echo_line(f"{found}: only runs measured under the same conditions are compared with these.")
 

@@ -13,7 +13,7 @@ def test_a_baseline_made_beside_other_work_is_saved_and_said_to_be(a_run, tmp_pa
     done = CliRunner().invoke(main, ["baseline", "save", "good", "busy", "--results", str(tmp_path)])
     assert done.stdout == (
         "good: 2 runs\n2 of 2 runs were made under other load, which took up to 48% of the processors: "
-        "measure again on an idle machine before you compare later runs with these.\n"
+        "measure again on a quiet machine before you compare later runs with these.\n"
     )
 
 

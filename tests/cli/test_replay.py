@@ -101,7 +101,7 @@ def test_the_text_is_that_of_compare(results, made, replayed):
 def test_where_nothing_differs_that_is_said_before_the_run(made, replayed):
     first, second, third, *rest = replayed[0].stderr.splitlines()
     assert first.startswith(f"Replay of {made.name}: resnet50 null Server, mini, fp32, tier smoke, ")
-    assert second.startswith("  Taken over: load.target_qps ")
+    assert second.startswith("  Reused: load.target_qps ")
     assert third == "  Same machine, same versions."
     assert rest
 
@@ -194,7 +194,7 @@ def test_what_a_run_left_to_itself_is_taken_over_and_stays_open_in_its_settings(
     }
     plan = plan_replay(results, str(edited(changes)), Plugins.discover())
     assert plan.replay.chosen == {"execution.batch": 8}
-    assert "  Taken over: execution.batch 8." in plan_lines(plan)
+    assert "  Reused: execution.batch 8." in plan_lines(plan)
     assert plan.request.settings.plain()["execution.batch"] == "auto"
 
 
