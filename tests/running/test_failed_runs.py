@@ -74,8 +74,8 @@ def test_an_engine_that_never_answers_is_a_failed_run_and_the_next_one_is_made(w
     ("place", "stage", "message"),
     [
         ("enter", "compile", "shard 3 of 5 is gone. Fetch it."),
-        ("warm_up", "warm-up", "8 GB are not enough."),
-        ("submit", "warm-up", "the licence has expired."),
+        pytest.param("warm_up", "warm-up", "8 GB are not enough.", marks=pytest.mark.thorough("engines")),
+        pytest.param("submit", "warm-up", "the licence has expired.", marks=pytest.mark.thorough("engines")),
     ],
 )
 def test_an_engine_that_refuses_what_its_backend_accepted_is_a_failed_run_and_the_next_one_is_made(

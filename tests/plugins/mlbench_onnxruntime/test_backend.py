@@ -346,7 +346,7 @@ def test_fp32_on_tensorrt_is_refused_where_the_user_lets_it_choose_tf32(product:
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["TensorrtExecutionProvider"])
     monkeypatch.setattr(onnxruntime, "InferenceSession", Sessions("no option"))
-    with pytest.raises(UsageError, match="NVIDIA_TF32_OVERRIDE is '1', and TensorrtExecutionProvider has no option"):
+    with pytest.raises(UsageError, match="NVIDIA_TF32_OVERRIDE is '1', but TensorrtExecutionProvider has no option"):
         backend(provider="tensorrt").compile(FileGraph(product, []), Precision.FP32)
     assert os.environ["NVIDIA_TF32_OVERRIDE"] == "1"
 

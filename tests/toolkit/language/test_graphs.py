@@ -189,17 +189,9 @@ def test_a_sequence_gets_the_same_next_tokens_among_many_as_among_few(graphs, wo
     demand_close(found[6:8], found[:2])
 
 
+@pytest.mark.thorough("exports", but=["lengths2-llama2_70b"])
 @pytest.mark.parametrize("workload", GREEDY, indirect=True)
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        pytest.param([4, 2], marks=pytest.mark.thorough("exports")),
-        pytest.param([2, 5, 3], marks=pytest.mark.thorough("exports")),
-        [3, 40, 7],
-        pytest.param([20, 21, 22, 41], marks=pytest.mark.thorough("exports")),
-        pytest.param([40, 39], marks=pytest.mark.thorough("exports")),
-    ],
-)
+@pytest.mark.parametrize("lengths", [[4, 2], [2, 5, 3], [3, 40, 7], [20, 21, 22, 41], [40, 39]])
 def test_a_traced_step_attends_as_a_run_over_the_whole_does_whichever_rows_are_long(graphs, traced_step, lengths):
     runner = ModuleRunner(graphs)
     runner.modules[DECODE] = traced_step
