@@ -368,7 +368,9 @@ def test_a_default_backend_makes_the_missing_runs_of_a_submission(mlbench, resul
     assert set(re.findall("^backend = (.*)$", suite.read_text(), re.MULTILINE)) == {'"null"'}
 
 
-@pytest.mark.parametrize("words", [["run", "--help"], ["help", "run"], ["submit", "plan", "-h"], ["compare", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["run", "--help"], ["help", "run"], ["submit", "plan", "--help"], ["compare", "--help"]]
+)
 def test_an_unknown_name_in_defaults_leaves_the_help_readable(mlbench, write_defaults, words):
     file = write_defaults('tire = "dev"')
     done = mlbench(*words)
