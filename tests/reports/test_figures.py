@@ -297,3 +297,11 @@ def test_series_beyond_the_palette_still_differ_in_colour_or_shape():
 def test_ticks_are_round_and_few():
     assert [tick for tick in ticks_between(1.5e6, 40e6) if 1.5e6 <= tick <= 40e6] == [2e6, 5e6, 10e6, 20e6]
     assert len([tick for tick in ticks_between(1e3, 1e9) if 1e3 <= tick <= 1e9]) == 7
+
+
+def test_a_label_keeps_all_digits_of_a_setting(a_server_run):
+    """Only places in the drawing are rounded."""
+    settings = [{"load.target_qps": {"value": value, "layer": "command line"}} for value in (298.3931234, 298.3935678)]
+    runs = [a_server_run(number, 100.0, settings=each) for number, each in enumerate(settings)]
+    (figure,) = latency_figures(*drawn_of(*runs))
+    assert "298.3931234" in figure.svg and "298.3935678" in figure.svg

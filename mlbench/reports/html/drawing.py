@@ -130,7 +130,8 @@ def svg_of(*layers: Any, height: int = HEIGHT) -> str:
     # names of series stand in Vega's expressions, whose grammar knows no control characters
     document = _with_plain_texts(chart.configure(**_CONFIGURATION).to_dict(validate=False))  # a check takes longest
     version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    drawn = _REST.sub("", str(vl_convert.vegalite_to_svg(document, vl_version=version)))
+    drawn = _UNSEEN.sub("", str(vl_convert.vegalite_to_svg(document, vl_version=version)))
+    drawn = _PLACES.sub(lambda place: _DIGITS.sub("", place[0]), drawn)
     font = f' font-family="{_CONFIGURATION["font"]}"'
     return drawn.replace(font, "").replace("<svg", f"<svg{font}", 1).replace(_BASE_OF_LINKS, 'href="')
 
@@ -138,8 +139,12 @@ def svg_of(*layers: Any, height: int = HEIGHT) -> str:
 _BASE_OF_LINKS = 'xlink:href="https://vega.github.io/vega-datasets/'
 """Vega puts it before an address on the page."""
 
-_REST = re.compile(r'<path class="(?:back|fore)ground"[^>]*/>| opacity="1"| pointer-events="none"|(?<=\.\d\d)\d{4,}')
-"""A quarter of a drawing that is never seen: empty outlines, and more digits of a place than a screen has."""
+_UNSEEN = re.compile(r'<path class="(?:back|fore)ground"[^>]*/>| opacity="1"| pointer-events="none"')
+"""A part of a drawing without effect."""
+
+_PLACES = re.compile(r' (?:transform|d|x2|y2)="[^"]*"')
+_DIGITS = re.compile(r"(?<=\.\d\d)\d+")
+"""More digits of a place than a screen has."""
 
 
 def _with_plain_texts(value: Any) -> Any:
