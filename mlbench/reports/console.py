@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mlbench.records.run_record import AccuracyRecord, FailureRecord, RuleRecord, RunRecord, TargetRecord
+from mlbench.records.store.run_names import short_id
 from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns
 from mlbench.reports.units import duration, quantity, tell_apart, three_digits
 
@@ -183,7 +184,7 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
 
 def short_ids(records: Sequence[RunRecord]) -> list[str]:
     """Return a name for each run: the last part of its id, or the whole id if several share it."""
-    endings = [record.run_id.rpartition("-")[2] for record in records]
+    endings = [short_id(record.run_id) for record in records]
     shared = {ending for ending, count in Counter(endings).items() if count > 1}
     return [record.run_id if ending in shared else ending for record, ending in zip(records, endings, strict=True)]
 

@@ -15,6 +15,7 @@ from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.contracts.load_pattern import LOAD_PATTERNS
 from mlbench.records.facts import hand_set
 from mlbench.records.run_record import ResultRecord, RunRecord
+from mlbench.records.store.run_names import short_id
 from mlbench.reports.console import estimate_note, result
 from mlbench.reports.units import number_of, plural, quantity
 
@@ -226,7 +227,7 @@ def _variant(record: RunRecord) -> str:
 
 def _audit(record: RunRecord) -> str:
     """Return the compliance test that a run is, with the end of the id of the run that it repeats."""
-    return f"{record.audit.test} of {record.audit.of.rpartition('-')[2]}" if record.audit else ""
+    return f"{record.audit.test} of {short_id(record.audit.of)}" if record.audit else ""
 
 
 def headline(summary: Summary) -> str:

@@ -14,6 +14,11 @@ CURVE_TAG = "curve"
 HINT = "Choose another folder with --results."
 
 
+def short_id(run_id: str) -> str:
+    """Return the end of a run's id, which `mlbench show` takes."""
+    return run_id.rpartition("-")[2]
+
+
 def names_in(results: Path) -> list[str]:
     """Return possible run folders, by name, without opening each: there may be a hundred thousand."""
     try:

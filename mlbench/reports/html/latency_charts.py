@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlbench.records.run_record import RunRecord
-from mlbench.records.store.run_names import CURVE_TAG
+from mlbench.records.store.run_names import CURVE_TAG, short_id
 from mlbench.reports.html.drawing import Figure, Palette, Scale, limit_line, points, svg_of, time_axis, with_links
 from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination
@@ -160,12 +160,7 @@ def _percentile_figure(
 def _which_run(combination: Combination) -> str:
     """Return the note on which repeat is shown; empty for a single run."""
     count = len(combination.runs)
-    return f"{_short_id(combination.newest)}, newest of {count} runs" if count > 1 else ""
-
-
-def _short_id(run: RunRecord) -> str:
-    """Return the end of a run's id, which `mlbench show` takes."""
-    return run.run_id.rpartition("-")[2]
+    return f"{short_id(combination.newest.run_id)}, newest of {count} runs" if count > 1 else ""
 
 
 def _limit_ns(records: Sequence[RunRecord], kind: Kind) -> float | None:
@@ -216,10 +211,11 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
         each: [row for one in served for row in _load_rows(one, colours[one.system], each, palette)]
         for each in (percentile, *_OTHER_PERCENTILES)
     }
-    if not (rows := by_percentile[percentile]):
+    if not by_percentile[percentile]:
         return None
-    unit = rows[0].unit
-    rows = [row for row in rows if row.unit == unit]
+    unit = by_percentile[percentile][0].unit
+    by_percentile = {each: [row for row in found if row.unit == unit] for each, found in by_percentile.items()}
+    rows = by_percentile[percentile]
     ceilings = _ceilings(combinations, unit, colours)
     limit_ns = _limit_ns([run for each in served for run in each.runs], SAMPLE)
     highest = max([row.rate for row in rows] + [row.rate for row in ceilings])
@@ -234,7 +230,7 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
     kinds: list[tuple[float, Scale]] = [(percentile, "log"), (percentile, "linear")]
     kinds += [(each, "log") for each, found in by_percentile.items() if found and each != percentile]
     for each, scale in kinds:
-        some = [row for row in by_percentile[each] if row.unit == unit]
+        some = by_percentile[each]
         limits = [limit_ns] if limit_ns and each == percentile else []
         latency = time_axis(altair.Y, "ns", [*(row.ns for row in some), *limits], f"{_name(each)} latency", scale)
         base = points(some).encode(x=rate, y=latency, color=palette.colour_channel(), shape=palette.shape_channel())
@@ -301,7 +297,7 @@ def _load_rows(combination: Combination, series: str, percentile: float, palette
         ns = percentiles_of(run, SAMPLE).get(percentile) if run.tag != CURVE_TAG else None
         if ns and run.result and run.result.value is not None:
             rate, unit = run.result.value, run.result.unit
-            short = _short_id(run)
+            short = short_id(run.run_id)
             yield _RunAtRate(
                 series=series,
                 name=combination.series,

@@ -11,6 +11,7 @@ from mlbench.comparison.compare import Comparison, Judged
 from mlbench.comparison.measures import Measure, measures_of
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
+from mlbench.records.store.run_names import short_id
 from mlbench.reports.html.drawing import (
     FAINT,
     INK,
@@ -81,8 +82,8 @@ class _Point:
 
     @property
     def name(self) -> str:
-        """The end of the run's id, which `mlbench show` takes."""
-        return self.run.run_id.rpartition("-")[2]
+        """The short id of the run."""
+        return short_id(self.run.run_id)
 
     def mark(self, told: str) -> _Mark:
         """Return the points to draw."""

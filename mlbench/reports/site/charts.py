@@ -9,6 +9,7 @@ from typing import Any
 
 from mlbench.comparison.history import History, Level, Point, Step
 from mlbench.comparison.verdicts import SpeedVerdict
+from mlbench.records.store.run_names import short_id
 from mlbench.reports.html.drawing import INK, WARN, Figure, points, svg_of
 from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.units import number_of, plural, quantity
@@ -120,7 +121,7 @@ def _dots(history: History, scale: float) -> list[_Dot]:
 def _dot(group: Sequence[Point], unit: str, scale: float) -> _Dot:
     value = math.exp(math.fsum(math.log(point.value) for point in group) / len(group))
     tag = f", {group[0].tag}" if group[0].tag and len(group) == 1 else ""
-    mean = f", mean of {len(group)} points" if len(group) > 1 else f"{tag}, run {group[0].run_id.rpartition('-')[2]}"
+    mean = f", mean of {len(group)} points" if len(group) > 1 else f"{tag}, run {short_id(group[0].run_id)}"
     first = group[0].created
     when = math.fsum(point.created.timestamp() for point in group) / len(group)
     return _Dot(when=when * 1000, value=value / scale, text=f"{first:%Y-%m-%d %H:%M}: {quantity(value, unit)}{mean}")

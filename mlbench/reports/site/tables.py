@@ -11,6 +11,7 @@ from mlbench.comparison.compare import Cell, Judged
 from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
+from mlbench.records.store.run_names import short_id
 from mlbench.reports.comparison import score_verdict
 from mlbench.reports.console import ESTIMATE_NOTE, accuracy, estimate_note, spell_target, standing, target_sign
 from mlbench.reports.html.results import NOTHING, links_of, origin
@@ -164,7 +165,7 @@ def changes_table(changes: Sequence[LevelChange], caption: str, *, base: str, ha
 def _change_row(change: LevelChange, base: str, has_workload: bool) -> list[TableCell | str]:
     each, step = change.trend.newest, change.step
     page = TableCell(each.workload, page=f"{base}{workload_page(each.workload)}", link="history")
-    first_run = change.run_id.rpartition("-")[2]
+    first_run = short_id(change.run_id)
     return [
         _moment_cell(change.when),
         *([page] if has_workload else []),
