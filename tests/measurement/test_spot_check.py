@@ -380,7 +380,7 @@ def failed_rules(tmp_path, monkeypatch):
     monkeypatch.setenv("MLBENCH_SETTINGS", str(tmp_path / "none.toml"))
 
     def failed_rules(backend):
-        words = ["--results", str(tmp_path / "results"), "--scenario", "Offline", "--set", "load.min_duration_ms=1000"]
+        words = ["--results", str(tmp_path / "results"), "--scenario", "Offline", "--set", "load.min_duration_ms=3000"]
         done = CliRunner().invoke(main, ["run", "resnet50", "--backend", backend, *words])
         (folder,) = (tmp_path / "results").glob("2*")
         assert read(folder).verdict, done.output
