@@ -2,8 +2,9 @@
 
     python benchmarks/mutants.py [--only TEXT] [--jobs 2]
 
-Each mutant of `mutants.toml` is made in a copy of this checkout, and its tests run there. Prints a line for each and
-the number that no test noticed; exit status 1 when there are any.
+Each mutant of `mutants.toml` is made in a copy of this checkout, and its tests run there: the quick ones, and where
+these notice nothing those that `nox -s tests` runs as well, and then those of `nox -s thorough`. Prints a line for each
+and the number that no test noticed; exit status 1 when there are any.
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ PACKAGES = ("", "plugins", "workloads")
 PARTS = ("mlbench", "plugins", "workloads", "tests", "examples", "benchmarks", "docs")
 NO_TEST_FAILED = 0
 A_TEST_FAILED = 1
+NO_TESTS = 5
+
+_HERE = "not gpu and not data and not cluster"
+SESSIONS = {
+    "quick": f"not slow and {_HERE}",
+    "tests": f"slow and not thorough and {_HERE}",
+    "thorough": f"thorough and {_HERE}",
+}
+"""Marks of the tests that a session adds to those of the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +75,26 @@ def mutated(copy: Path, mutant: Mutant) -> Iterator[None]:
         file.write_text(text)
 
 
-def run_tests(copy: Path, mutant: Mutant) -> subprocess.CompletedProcess[str]:
-    """Run the quick tests of a mutant on the copy, up to the first that fails."""
+def noticed_by(copy: Path, mutant: Mutant) -> tuple[str, str]:
+    """Return the session whose tests notice a mutant in the copy, and the line of the first; empty where none does.
+
+    Raises:
+        ClickException: the tests did not run.
+    """
+    for session, marks in SESSIONS.items():
+        done = run_tests(copy, mutant, marks)
+        if done.returncode == A_TEST_FAILED:
+            return session, next((line for line in done.stdout.splitlines() if line.startswith("FAILED")), "")
+        if done.returncode not in (NO_TEST_FAILED, NO_TESTS):
+            raise click.ClickException(f"the tests of {mutant.file} did not run:\n{done.stdout}{done.stderr}")
+    return "", ""
+
+
+def run_tests(copy: Path, mutant: Mutant, marks: str) -> subprocess.CompletedProcess[str]:
+    """Run a mutant's tests with some marks on the copy, up to the first that fails."""
     paths = [str(copy / package) for package in PACKAGES]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow and not gpu and not data", *mutant.tests],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", marks, *mutant.tests],
         cwd=copy,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
@@ -99,21 +124,18 @@ def main(only: str, jobs: int) -> None:
         for number in range(jobs):
             copies.put(copy_checkout(Path(folder, str(number))))
 
-        def tried(mutant: Mutant) -> subprocess.CompletedProcess[str]:
+        def tried(mutant: Mutant) -> tuple[str, str]:
             copy = copies.get()
             try:
                 with mutated(copy, mutant):
-                    return run_tests(copy, mutant)
+                    return noticed_by(copy, mutant)
             finally:
                 copies.put(copy)
 
-        for mutant, done in zip(chosen, pool.map(tried, chosen), strict=True):
-            if done.returncode not in (NO_TEST_FAILED, A_TEST_FAILED):
-                raise click.ClickException(f"the tests of {mutant.file} did not run:\n{done.stdout}{done.stderr}")
-            is_unnoticed = done.returncode == NO_TEST_FAILED
-            unnoticed += is_unnoticed
-            failed = next((line for line in done.stdout.splitlines() if line.startswith("FAILED")), "")
-            click.echo(f"{'UNNOTICED' if is_unnoticed else 'noticed'}: {mutant.file}: {mutant.meaning}. {failed}"[:200])
+        for mutant, (session, failed) in zip(chosen, pool.map(tried, chosen), strict=True):
+            unnoticed += not session
+            found = f"noticed ({session})" if session else "UNNOTICED"
+            click.echo(f"{found}: {mutant.file}: {mutant.meaning}. {failed}"[:200])
     click.echo(f"{unnoticed} of {len(chosen)} mutants unnoticed")
     sys.exit(1 if unnoticed else 0)
 

@@ -122,11 +122,16 @@ class _PairedTiming:
     def round(self) -> tuple[float, float, Answers]:
         """Return the time of a sample, or a token, for known and for new content, and the answers to the latter."""
         new = self._ask_new()
-        while new.lasted_ns < _ENOUGH_NS and 3 * len(self._bases) <= self._most and new.is_whole:
+        while new.lasted_ns < _ENOUGH_NS and self._may_grow(new) and new.is_whole:
             self._bases, self._given = 3 * self._bases, 3 * self._given
             new = self._ask_new()
         again = self._ask(self._asked.dataset, self._bases, "again")
         return self._unit_ns(again), self._unit_ns(new), new
+
+    def _may_grow(self, new: Answers) -> bool:
+        """Return whether a larger burst fits, and whether the largest could be timed."""
+        count = len(self._bases)
+        return 3 * count <= self._most and new.lasted_ns * self._most > count * SHORT_NS
 
     def some_of(self, new: Answers) -> list[TimedAnswer]:
         """Return some of the answers to new content, chosen now."""

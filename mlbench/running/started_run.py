@@ -92,7 +92,7 @@ class StartedRun:
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         run_id = new_run_id(created, *names)
         workload, backend = plugins.workload(request.workload), plugins.backend(request.backend)
-        own = tuple(path.partition(":")[0] for path in (MEASURE, SCORE_TIMED))
+        own = (*(path.partition(":")[0] for path in (MEASURE, SCORE_TIMED)), "mlbench.discovery.shipped")
         of_judge = (*own, *workload.preload_always)
         return cls(
             request=request,

@@ -304,6 +304,7 @@ def test_only_a_valid_full_trained_accurate_run_is_conformant(facts_of):
         {"scores": {"F1": 80.0}},
         {"scores": None},
         {"reply_faults": ["sample 7: no reply"]},
+        {"unspotted_reason": "no reply of the performance run was kept"},
     ):
         assert not judge(facts_of("offline", "OFFLINE", "bert", **OFFICIAL | change)).is_conformant, change
     undefined = facts_of("multi_stream", "MULTI_STREAM", "bert", **OFFICIAL)

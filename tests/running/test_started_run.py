@@ -51,6 +51,22 @@ def test_a_run_on_pytorch_shares_the_imports_of_its_reference(plugins, tmp_path)
     assert started.modules == started.modules_of_reference
 
 
+def test_a_run_exports_each_model_once_that_later_runs_need_on_its_backend(plugins, tmp_path):
+    def asked(workload, scenario, backend="null"):
+        request = RunRequest(workload=workload, backend=backend, scenario=scenario, results=tmp_path)
+        return resolve(request, plugins)
+
+    later = [
+        asked("resnet50", "Server"),
+        asked("bert", "Offline"),
+        asked("bert", "Server"),
+        asked("gptj", "Offline"),
+        asked("retinanet", "Offline", "pytorch"),
+    ]
+    started = StartedRun.now(asked("resnet50", "Offline"), plugins, later=later)
+    assert [model.workload for model in started.job(tmp_path).later_models] == ["bert", "gptj"]
+
+
 def test_a_slow_look_at_the_machine_counts_as_part_of_the_run(plugins, tmp_path, monkeypatch):
     def observe_slowly():
         time.sleep(0.2)

@@ -39,6 +39,7 @@ class ResNet50(ProfiledWorkload):
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
     preload = ("torchvision.models.resnet",)
+    preload_always = ("mlbench_resnet50.mini_profile",)
     mini_server_latency_ms = 100
     """Long enough to tell a slow backend from a pause of a shared processor, which lasts tens of milliseconds."""
 

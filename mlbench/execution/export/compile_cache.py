@@ -89,7 +89,8 @@ def _lock(folder: Path) -> Iterator[None]:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    files = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+    return {os.path.relpath(file, folder): os.stat(file).st_size for file in files}
 
 
 def _is_whole(folder: Path) -> bool:

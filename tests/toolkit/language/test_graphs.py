@@ -189,7 +189,7 @@ def test_a_sequence_gets_the_same_next_tokens_among_many_as_among_few(graphs, wo
     demand_close(found[6:8], found[:2])
 
 
-@pytest.mark.thorough("exports", but=["lengths2-llama2_70b"])
+@pytest.mark.thorough("exports", but=[f"lengths{number}-llama2_70b" for number in range(5)])
 @pytest.mark.parametrize("workload", GREEDY, indirect=True)
 @pytest.mark.parametrize("lengths", [[4, 2], [2, 5, 3], [3, 40, 7], [20, 21, 22, 41], [40, 39]])
 def test_a_traced_step_attends_as_a_run_over_the_whole_does_whichever_rows_are_long(graphs, traced_step, lengths):
