@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from mlbench.cli.options import (
     weights_option,
 )
 from mlbench.cli.output import echo_json, echo_line
-from mlbench.cli.tune_settings import print_settings_plan, tune_settings
+from mlbench.cli.tune_settings import print_settings_plan, save_found, searched_name, tune_settings
 from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
@@ -153,21 +153,16 @@ def command(
     return 0 if outcome.found else 1
 
 
-def _name(plan: TunePlan) -> str:
-    base = plan.base
-    return f"{base.workload} {base.backend} {base.scenario} {base.precision}"
-
-
 def _print_plan(plan: TunePlan, plugins: Plugins, *, as_json: bool, fresh: bool) -> None:
-    from mlbench.reports.tune import plan_line, tune_json
+    from mlbench.reports.tune import plan_line
     from mlbench.tuner.remaining import remaining_of
 
     left = remaining_of(plan, plugins, fresh=fresh)
     if as_json:
         facts = {"least_s": left.least_s, "usual_s": left.usual_s, "stored": left.stored, "is_done": left.is_done}
-        echo_json(tune_json(facts))
+        echo_json(json.dumps(facts, indent=2))
     else:
-        echo_line(plan_line(_name(plan), least_s=left.least_s, usual_s=left.usual_s, stored=left.stored))
+        echo_line(plan_line(searched_name(plan.base), least_s=left.least_s, usual_s=left.usual_s, stored=left.stored))
 
 
 def _check_budget(plan: TunePlan, plugins: Plugins, budget_s: float, *, fresh: bool) -> None:
@@ -201,29 +196,16 @@ def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool
 
 def _save(plan: TunePlan, outcome: TuneOutcome) -> Path:
     """Save the rate and the settings that it was found with, and return the file."""
-    from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.tune_plan import SEARCHED
-    from mlbench.tuner.tuned_settings import save_entry
 
     assert outcome.found
-    base, found = plan.base, outcome.found
-    names = ("workload", "backend", "scenario", "profile", "precision")
-    how = {
-        "by": "mlbench tune",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "tier": str(base.tier),
-        "runs": [each.run_id for each in found.runs],
-        **{key.removeprefix("load."): value for key, value in plan.request.limits.items()},
-    }
-    values = {**plan.request.overrides, SEARCHED: found.rate_per_s}
-    file = tuned_settings_file()
-    save_entry(file, {name: str(getattr(base, name)) for name in names}, values, how)
-    return file
+    values = {**plan.request.overrides, SEARCHED: outcome.found.rate_per_s}
+    return save_found(plan.base, values, [each.run_id for each in outcome.found.runs], plan.request.limits)
 
 
 def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json: bool) -> None:
     from mlbench.reports.console import DISCLAIMER
-    from mlbench.reports.tune import found_lines, tune_json
+    from mlbench.reports.tune import found_lines
 
     found = outcome.found
     higher = _higher(outcome, plan.base.results)
@@ -238,10 +220,10 @@ def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json:
             "reason": outcome.reason,
             "saved": str(saved) if saved else None,
         }
-        echo_json(tune_json(facts))
+        echo_json(json.dumps(facts, indent=2))
         return
     if found:
-        for line in found_lines(_name(plan), found.rate_per_s, found.runs, outcome.records, higher):
+        for line in found_lines(searched_name(plan.base), found.rate_per_s, found.runs, outcome.records, higher):
             echo_line(line)
         echo_line(f"  saved in   {saved}: later runs send this rate" if saved else "  --save keeps it for later runs.")
         echo_line(DISCLAIMER)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlbench.cli.output import echo_json, echo_line
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlbench.discovery import Plugins
+    from mlbench.planning.requests import ResolvedRequest
     from mlbench.records.run_record import RunRecord
     from mlbench.tuner.find_settings import SettingsOutcome, TriedSettings
     from mlbench.tuner.settings_plan import SettingsPlan
@@ -18,14 +21,14 @@ if TYPE_CHECKING:
 
 def print_settings_plan(plan: SettingsPlan, *, as_json: bool) -> None:
     """Print the settings that a search varies, and its duration."""
-    from mlbench.reports.tune_settings import settings_json, settings_plan_line
+    from mlbench.reports.tune import settings_plan_line
 
     if as_json:
         varied = {knob.key: list(knob.values) for knob in plan.knobs}
-        echo_json(settings_json({"usual_s": plan.usual_s, "runs": plan.trials, "varies": varied}))
+        echo_json(json.dumps({"usual_s": plan.usual_s, "runs": plan.trials, "varies": varied}, indent=2))
         return
     keys = [knob.key for knob in plan.knobs]
-    echo_line(settings_plan_line(_name(plan), usual_s=plan.usual_s, keys=keys, trials=plan.trials))
+    echo_line(settings_plan_line(searched_name(plan.base), usual_s=plan.usual_s, keys=keys, trials=plan.trials))
 
 
 def tune_settings(
@@ -35,7 +38,7 @@ def tune_settings(
     from mlbench.cli.run_maker import ProgressingMaker
     from mlbench.errors import UsageError
     from mlbench.records.store.run_folder import make_results_folder
-    from mlbench.reports.tune_settings import settings_text, settings_trial_line
+    from mlbench.reports.tune import settings_text, settings_trial_line
     from mlbench.reports.units import rough_time
     from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.find_settings import find_settings
@@ -64,36 +67,48 @@ def tune_settings(
     return 0 if outcome.best else 1
 
 
-def _name(plan: SettingsPlan) -> str:
-    base = plan.base
+def searched_name(base: ResolvedRequest) -> str:
+    """Return the name of the system that a search runs."""
     return f"{base.workload} {base.backend} {base.scenario} {base.precision}"
+
+
+def save_found(
+    base: ResolvedRequest, values: Mapping[str, Any], run_ids: Sequence[str], limits: Mapping[str, Any]
+) -> Path:
+    """Save the settings that a search found, with the runs that show it, for later runs like these.
+
+    Return the file.
+    """
+    from mlbench.system.folders import tuned_settings_file
+    from mlbench.tuner.tuned_settings import save_entry
+
+    when = {name: str(getattr(base, name)) for name in ("workload", "backend", "scenario", "profile", "precision")}
+    how = {
+        "by": "mlbench tune",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tier": str(base.tier),
+        "runs": list(run_ids),
+        **{key.removeprefix("load."): value for key, value in limits.items()},
+    }
+    file = tuned_settings_file()
+    save_entry(file, when, values, how)
+    return file
 
 
 def _save(plan: SettingsPlan, outcome: SettingsOutcome) -> Path | None:
     """Save the settings, and return the file; None where the current ones are the best and none were saved before."""
-    from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.settings_plan import values_to_save
-    from mlbench.tuner.tuned_settings import save_entry
 
     assert outcome.best
     values = values_to_save(plan, outcome.best.settings)
     if not values:
         return None
-    names = ("workload", "backend", "scenario", "profile", "precision")
-    how = {
-        "by": "mlbench tune",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "tier": str(plan.base.tier),
-        "runs": [each.run_id for each in outcome.records_of(outcome.best)],
-    }
-    file = tuned_settings_file()
-    save_entry(file, {name: str(getattr(plan.base, name)) for name in names}, values, how)
-    return file
+    return save_found(plan.base, values, [each.run_id for each in outcome.records_of(outcome.best)], {})
 
 
 def _print(plan: SettingsPlan, outcome: SettingsOutcome, saved: Path | None, *, as_json: bool) -> None:
     from mlbench.reports.console import DISCLAIMER
-    from mlbench.reports.tune_settings import found_settings_lines, settings_json, settings_text
+    from mlbench.reports.tune import found_settings_lines, settings_text
 
     best = outcome.best
     of_best, of_start = _records(plan, outcome)
@@ -107,13 +122,14 @@ def _print(plan: SettingsPlan, outcome: SettingsOutcome, saved: Path | None, *, 
             "made": outcome.made,
             "saved": str(saved) if saved else None,
         }
-        echo_json(settings_json(facts))
+        echo_json(json.dumps(facts, indent=2))
         return
     if not best:
         reason = "no settings gave a valid result" if outcome.finalists else "the budget is used up"
         echo_line(f"No settings were found: {reason}; repeat the command to continue.", to_stderr=True)
         return
-    for line in found_settings_lines(_name(plan), settings_text(best.settings, plan.start), of_best, of_start):
+    name, what = searched_name(plan.base), settings_text(best.settings, plan.start)
+    for line in found_settings_lines(name, what, of_best, of_start):
         echo_line(line)
     echo_line(
         f"  saved in   {saved}: later runs use it" if saved else "  --save keeps the changed settings for later runs."

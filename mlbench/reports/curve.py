@@ -6,12 +6,15 @@ import json
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.machine.used_accelerators import count_used_accelerators
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.units import duration, rough_time, three_digits
+
+if TYPE_CHECKING:
+    from mlbench.tuner.curve import CurveLeft
 
 _SAMPLE, _FIRST, _TOKEN = (
     "{}.00_percentile_latency",
@@ -116,23 +119,7 @@ def curve_json(points: Sequence[CurvePoint], *, missing: int, made: int) -> str:
     return json.dumps({"points": rows, "made": made, "missing": missing}, indent=2)
 
 
-class Left(Protocol):
-    """The missing part of a curve."""
-
-    @property
-    def rates_per_s(self) -> Sequence[float]:
-        """Rates of its points; empty while they are unknown."""
-
-    @property
-    def seconds(self) -> float:
-        """Duration of the missing runs."""
-
-    @property
-    def stored(self) -> int:
-        """Number of stored runs."""
-
-
-def curve_plan_line(name: str, runs: int, left: Left) -> str:
+def curve_plan_line(name: str, runs: int, left: CurveLeft) -> str:
     """Return the plan of a curve: its number of runs, rates and duration."""
     rates = f" at {', '.join(f'{rate:g}' for rate in left.rates_per_s)}/s and all at once" if left.rates_per_s else ""
     first = "" if left.rates_per_s else " The first run, with all samples at once, determines the rates."

@@ -1,44 +1,18 @@
-"""A search for a rate, as lines and as JSON."""
+"""A search for a rate, or for settings, as lines."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.units import plural, quantity, rough_time, significant, three_digits
 
-
-class Late(Protocol):
-    """The result of a trial."""
-
-    @property
-    def rate_per_s(self) -> float:
-        """The rate of arrivals."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it is a full run."""
-
-    @property
-    def answered(self) -> int:
-        """Number of answered queries."""
-
-    @property
-    def late(self) -> int:
-        """Number of late queries."""
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether the verdict is valid."""
-
-    @property
-    def run_id(self) -> str:
-        """The id of its record."""
+if TYPE_CHECKING:
+    from mlbench.tuner.search.rate_search import Observation
 
 
-def trial_line(trial: Late, *, is_stored: bool) -> str:
+def trial_line(trial: Observation, *, is_stored: bool) -> str:
     """Return the result of a trial: ``probe at 730/s: 1.2 % of 4,380 late``."""
     kind = "full run" if trial.is_full else "probe"
     verdict = f", {'valid' if trial.is_valid else 'INVALID'}" if trial.is_full else ""
@@ -46,11 +20,11 @@ def trial_line(trial: Late, *, is_stored: bool) -> str:
     return f"{kind} at {trial.rate_per_s:g}/s: {_late(trial)} late{verdict}{source}  [{trial.run_id}]"
 
 
-def _late(trial: Late) -> str:
+def _late(trial: Observation) -> str:
     return f"{_late_percent(trial)} of {trial.answered:,}"
 
 
-def _late_percent(trial: Late) -> str:
+def _late_percent(trial: Observation) -> str:
     share = trial.late / trial.answered if trial.answered else 0.0
     return f"{significant(100 * share, 2)} %"
 
@@ -58,7 +32,7 @@ def _late_percent(trial: Late) -> str:
 def found_lines(
     name: str,
     rate_per_s: float,
-    runs: Sequence[Late],
+    runs: Sequence[Observation],
     records: Sequence[RunRecord],
     higher: RunRecord | None = None,
 ) -> Iterator[str]:
@@ -93,6 +67,44 @@ def plan_line(name: str, *, least_s: float, usual_s: float, stored: int) -> str:
     return f"{name}: about {rough_time(usual_s)}, at least {rough_time(least_s)}{there}."
 
 
-def tune_json(facts: dict[str, Any]) -> str:
-    """Return the answer for other programs."""
-    return json.dumps(facts, indent=2)
+def settings_text(settings: Mapping[str, Any], start: Mapping[str, Any]) -> str:
+    """Return the changes from the current settings: ``execution.workers=2 backend.spinning=true``."""
+    changed = {key: value for key, value in settings.items() if value != start[key]}
+    words = (f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in changed.items())
+    return " ".join(words) or "the current settings"
+
+
+def settings_trial_line(what: str, record: RunRecord | None, *, is_full: bool, is_stored: bool, reason: str) -> str:
+    """Return the result of a trial: ``probe, execution.workers=2: 1,210 samples/s``."""
+    kind = "full run" if is_full else "probe"
+    result = record.result if record else None
+    value = quantity(result.value, result.unit) if result and result.value is not None else "no result"
+    source = ", stored" if is_stored else ""
+    found = f"{value}, {reason}" if result and reason else reason or value
+    return f"{kind}, {what}: {found}{source}" + (f"  [{record.run_id}]" if record else "")
+
+
+def found_settings_lines(
+    name: str, best: str, of_best: Sequence[RunRecord], of_start: Sequence[RunRecord]
+) -> Iterator[str]:
+    """Yield the answer, its evidence, and the result of the current settings."""
+    yield f"{name}: the best settings tried are {best}"
+    yield f"  result     {_results(of_best)}"
+    if [each.run_id for each in of_start] != [each.run_id for each in of_best]:
+        yield f"  current    {_results(of_start)}"
+    yield f"  shown by   {', '.join(each.run_id for each in of_best)}"
+
+
+def _results(records: Sequence[RunRecord]) -> str:
+    results = [each.result for each in records if each.result and each.result.value is not None]
+    values = sorted(each.value for each in results if each.value is not None)
+    if not values:
+        return "none"
+    low, high = (quantity(value, results[0].unit) for value in (values[0], values[-1]))
+    runs = plural(len(values), "full run")
+    return f"{low} ({runs})" if low == high else f"{low.removesuffix(f' {results[0].unit}')} to {high} over {runs}"
+
+
+def settings_plan_line(name: str, *, usual_s: float, keys: Sequence[str], trials: int) -> str:
+    """Return the duration of a search, and the settings that it varies."""
+    return f"{name}: about {rough_time(usual_s)}, {trials} runs at most; varies {', '.join(keys)}."

@@ -1,17 +1,17 @@
 """What a search prints: trials, the answer and the plan, of rates and of settings."""
 
-import json
 from dataclasses import dataclass
 
 import pytest
 
-from mlbench.reports.tune import found_lines, plan_line, trial_line, tune_json
-from mlbench.reports.tune_settings import (
+from mlbench.reports.tune import (
+    found_lines,
     found_settings_lines,
-    settings_json,
+    plan_line,
     settings_plan_line,
     settings_text,
     settings_trial_line,
+    trial_line,
 )
 
 START = {"execution.workers": 1, "execution.batching": "fixed", "backend.spinning": False}
@@ -109,11 +109,6 @@ def test_a_rate_searched_for_without_accuracy_is_not_said_to_miss_it(runs):
 def test_a_plan_says_how_long_a_search_takes_and_what_is_there(stored, ending):
     line = plan_line("resnet50 null Server fp32", least_s=120.0, usual_s=1500.0, stored=stored)
     assert line == f"resnet50 null Server fp32: about 25 min, {ending}"
-
-
-def test_other_programs_get_the_facts_of_a_search():
-    facts = {"rate_per_s": 730.0, "runs": ["run-0001"]}
-    assert json.loads(tune_json(facts)) == json.loads(settings_json(facts)) == facts
 
 
 @pytest.mark.parametrize(
