@@ -9,12 +9,13 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _MOST_DIGITS = 17
 """Significant digits of a double."""
 _SECONDS_UP_TO, _MINUTES_UP_TO = 90, 90
-_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
+TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
+"""Units of times in nanoseconds, the largest first."""
 
 
 def duration(nanoseconds: float, digits: int = 3) -> str:
     """Return a time in the unit that suits it, three digits: ``12.3 ms``."""
-    for size, unit in _STEPS:
+    for size, unit in TIMES:
         if abs(nanoseconds) >= size:
             return f"{significant(nanoseconds / size, digits)} {unit}"
     return "0 ns"

@@ -12,7 +12,6 @@ from mlbench.records.store.run_names import CURVE_TAG
 from mlbench.reports.curve import CurvePoint, curve_points, headings, is_dominated, table_rows
 from mlbench.reports.html.drawing import (
     SOFT,
-    WARN,
     Figure,
     Palette,
     limit_line,
@@ -100,7 +99,7 @@ class _CurveChart:
         note = "To the right each user gets tokens faster, to the top the throughput is higher. "
         note += f"Lines join points in order of load. {_GREY_NOTE}"
         if limit_ms:
-            layers += _upright_limit(1000 / limit_ms, f"limit {limit_ms:g} ms a token")
+            layers += limit_line(1000 / limit_ms, f"limit {limit_ms:g} ms a token", is_upright=True)
             note += " Left of the dashed line tokens take longer than the limit (approximately, since p99 counts)."
         if ghosts:
             layers.append(points(ghosts).mark_point(filled=False, opacity=0.5, color=SOFT).encode(x=x, y=y))
@@ -129,7 +128,7 @@ class _CurveChart:
         limit_ns = limit_ms * 1e6 if limit_ms else 0.0
         views = {}
         for scale in ("log", "linear"):
-            layers = self._layers(marks, x, time_axis(altair.Y, "at", every_ns, name, scale))
+            layers = self._layers(marks, x, time_axis(every_ns, name, scale, field="at"))
             limits = limit_line(limit_ns, f"limit {duration(limit_ns)}") if limit_ns else []
             views[scale] = svg_of(*([upright] if ends else []), *layers, *limits)
         return self._figure(f"Curve: {name} against throughput", note, views)
@@ -215,12 +214,3 @@ class _CurveChart:
 
 
 _KINDS = ("counts", "dominated", "INVALID")
-
-
-def _upright_limit(value: float, text: str) -> list[Any]:
-    import altair
-
-    data = points([{"at": value, "text": text}])
-    line = data.mark_rule(strokeDash=[4, 3], color=WARN, aria=False).encode(x=altair.datum(value))
-    name = data.mark_text(color=WARN, aria=False, text=text, align="left", dx=4, dy=9)
-    return [line, name.encode(x=altair.datum(value), y=altair.value(0))]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mlbench.reports.html.table import HtmlTable
 from mlbench.reports.plain_text import single_line
+from mlbench.reports.units import TIMES
 
 if TYPE_CHECKING:
     import altair
@@ -44,7 +45,8 @@ _SHAPES = {
 }
 """Vega's names of shapes, with outlines for the legend."""
 
-_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
+
+_TWO_DAYS_MS = 2 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,21 @@ class Figure:
     def svg(self) -> str:
         """The drawing that is shown first."""
         return next(iter(self.views.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A mark of a chart, with its place in the units of the axes."""
+
+    series: str = ""
+    x: float
+    """Moments are in milliseconds, Vega's unit."""
+    x2: float = 0.0
+    """End of a horizontal line."""
+    y: float = 0.0
+    text: str
+    """The tooltip."""
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,6 +130,14 @@ def with_links(marks: altair.Chart, rows: Sequence[Any]) -> altair.Chart:
     import altair
 
     return marks.encode(altair.Href("link:N")) if any(each.link for each in rows) else marks
+
+
+def joined(
+    marks: Sequence[Mark], x: altair.X, y: altair.Y, palette: Palette, *, opacity: float = 1.0
+) -> list[altair.Chart]:
+    """Return a line through the marks of each series, and the marks."""
+    base = points(marks).encode(x=x, y=y, color=palette.colour_channel(), shape=palette.shape_channel())
+    return [base.mark_line(aria=False, point=False, opacity=opacity), with_links(base.mark_point(), marks)]
 
 
 def svg_of(*layers: Any, height: int = HEIGHT) -> str:
@@ -179,14 +204,26 @@ _CONFIGURATION: Mapping[str, Any] = {
 }
 
 
-def time_axis(channel: type, field: str, values_ns: Sequence[float], title: str, scale: Scale = "log") -> Any:
+def time_axis(values_ns: Sequence[float], title: str, scale: Scale = "log", field: str = "y") -> altair.Y:
     """Return an axis of times, each tick in the unit that suits it; a linear one begins at zero."""
+    import altair
+
     low, high = min(values_ns) / 1.15 if scale == "log" else 0.0, max(values_ns) * 1.15
-    label = " : ".join(f"datum.value >= {step:g} ? format(datum.value / {step:g}, '~g') + ' {u}'" for step, u in _STEPS)
+    label = " : ".join(f"datum.value >= {step:g} ? format(datum.value / {step:g}, '~g') + ' {u}'" for step, u in TIMES)
     logarithmic = [tick for tick in ticks_between(low, high) if low <= tick <= high] if scale == "log" else []
     ticks: dict[str, Any] = {"values": logarithmic} if logarithmic else {"tickCount": 5}
-    found = channel(f"{field}:Q").title(f"{title}, logarithmic" if scale == "log" else title)
+    found = altair.Y(f"{field}:Q").title(f"{title}, logarithmic" if scale == "log" else title)
     return found.scale(type=scale, domain=[low, high], nice=False).axis(labelExpr=f"{label} : ''", **ticks)
+
+
+def moment_axis(marks: Sequence[Mark], title: str | None = None) -> altair.X:
+    """Return an axis of moments; over less than two days with times instead of dates."""
+    import altair
+
+    moments = [each.x for each in marks]
+    is_short = max(moments) - min(moments) < _TWO_DAYS_MS
+    axis = altair.X("x:T").title(title).scale(type="utc")
+    return axis.axis(tickCount=4, format="%H:%M" if is_short else "%Y-%m-%d", labelOverlap=True)
 
 
 def ticks_between(low: float, high: float) -> list[float]:
@@ -197,11 +234,13 @@ def ticks_between(low: float, high: float) -> list[float]:
     return [step * 10.0**exponent for exponent in range(first, last + 1) for step in steps]
 
 
-def limit_line(value: float, text: str) -> list[Any]:
-    """Return a dashed horizontal line at a value, with its name."""
+def limit_line(value: float, text: str, *, is_upright: bool = False) -> list[Any]:
+    """Return a dashed line at a value, horizontal or upright, with its name."""
     import altair
 
-    data = points([{"at": value, "text": text}])
-    line = data.mark_rule(strokeDash=[4, 3], color=WARN, aria=False).encode(y=altair.datum(value))
-    name = data.mark_text(color=WARN, aria=False, text=text, align="left", dx=4, dy=-7)
-    return [line, name.encode(x=altair.value(0), y=altair.datum(value))]
+    data, place = points([{"at": value, "text": text}]), altair.datum(value)
+    line = data.mark_rule(strokeDash=[4, 3], color=WARN, aria=False)
+    name = data.mark_text(color=WARN, aria=False, text=text, align="left", dx=4, dy=9 if is_upright else -7)
+    if is_upright:
+        return [line.encode(x=place), name.encode(x=place, y=altair.value(0))]
+    return [line.encode(y=place), name.encode(x=altair.value(0), y=place)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_names import CURVE_TAG, short_id
-from mlbench.reports.html.drawing import Figure, Palette, Scale, limit_line, points, svg_of, time_axis, with_links
+from mlbench.reports.html.drawing import Figure, Mark, Palette, Scale, joined, limit_line, points, svg_of, time_axis
 from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination
 from mlbench.reports.units import duration, quantity
@@ -67,15 +67,6 @@ _OTHER_PERCENTILES = (50.0, 95.0, 99.0)
 """Those that can be chosen beside the one that the rules judge."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _AtPercentile:
-    series: str
-    nines: float
-    ns: float
-    text: str
-    link: str
-
-
 def percentiles_of(record: RunRecord, kind: Kind) -> Mapping[float, int]:
     """Return a run's logged percentiles by percentage, in ascending order; 0 is the minimum."""
     logged = record.result.latency_ns if record.result else {}
@@ -100,8 +91,6 @@ def latency_figures(combinations: Sequence[Combination], palette: Palette) -> li
 def _percentile_figure(
     combinations: Sequence[Combination], palette: Palette, kind: Kind, scenario: str
 ) -> Figure | None:
-    import altair
-
     found = {each.series: percentiles_of(each.newest, kind) for each in combinations}
     found = {series: percentiles for series, percentiles in found.items() if percentiles}
     if not found:
@@ -109,10 +98,10 @@ def _percentile_figure(
     limit_ns = _limit_ns([each.newest for each in combinations], kind)
     links = {each.series: palette.links.get(each.name, "") for each in combinations}
     rows = [
-        _AtPercentile(
+        Mark(
             series=series,
-            nines=_nines(percentage),
-            ns=ns,
+            x=_nines(percentage),
+            y=ns,
             text=f"{series}: {_name(percentage)} {duration(ns)}",
             link=links[series],
         )
@@ -120,14 +109,8 @@ def _percentile_figure(
         for percentage, ns in percentiles.items()
         if _nines(50) <= _nines(percentage) <= _nines(99.9)
     ]
-    every_ns = [row.ns for row in rows] + ([limit_ns] if limit_ns else [])
-    base = points(rows).encode(
-        x=_percentile_axis(),
-        y=time_axis(altair.Y, "ns", every_ns, kind.axis),
-        color=palette.colour_channel(),
-        shape=palette.shape_channel(),
-    )
-    layers = [base.mark_line(aria=False, point=False), with_links(base.mark_point(), rows)]
+    every_ns = [row.y for row in rows] + ([limit_ns] if limit_ns else [])
+    layers = joined(rows, _percentile_axis(), time_axis(every_ns, kind.axis), palette)
     if limit_ns:
         layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
     columns = sorted({percentage for percentiles in found.values() for percentage in percentiles})
@@ -185,7 +168,7 @@ def _percentile_axis() -> altair.X:
     marked = [50.0, 90.0, 99.0, 99.9]
     label = " : ".join(f"abs(datum.value - {_nines(each):.6f}) < 1e-3 ? '{_name(each)}'" for each in marked)
     return (
-        altair.X("nines:Q")
+        altair.X("x:Q")
         .title("percentile")
         .scale(domain=[_nines(50) - 0.15, _nines(99.9) + 0.15], nice=False)
         .axis(values=[_nines(each) for each in marked], labelExpr=f"{label} : ''", labelFlush=False)
@@ -216,11 +199,11 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
     unit = by_percentile[percentile][0].unit
     by_percentile = {each: [row for row in found if row.unit == unit] for each, found in by_percentile.items()}
     rows = by_percentile[percentile]
-    ceilings = _ceilings(combinations, unit, colours)
+    scenarios, ceilings = _ceilings(combinations, unit, colours)
     limit_ns = _limit_ns([run for each in served for run in each.runs], SAMPLE)
-    highest = max([row.rate for row in rows] + [row.rate for row in ceilings])
+    highest = max(mark.x for mark in (*(row.mark for row in rows), *ceilings))
     rate = (
-        altair.X("rate:Q")
+        altair.X("x:Q")
         .title(f"completed {unit}")
         .scale(domain=[0, highest * 1.05], nice=False)
         .axis(tickCount=5, format=",~f")
@@ -230,24 +213,22 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
     kinds: list[tuple[float, Scale]] = [(percentile, "log"), (percentile, "linear")]
     kinds += [(each, "log") for each, found in by_percentile.items() if found and each != percentile]
     for each, scale in kinds:
-        some = by_percentile[each]
+        some = [row.mark for row in by_percentile[each]]
         limits = [limit_ns] if limit_ns and each == percentile else []
-        latency = time_axis(altair.Y, "ns", [*(row.ns for row in some), *limits], f"{_name(each)} latency", scale)
-        base = points(some).encode(x=rate, y=latency, color=palette.colour_channel(), shape=palette.shape_channel())
-        curve = base.mark_line(aria=False, point=False, opacity=0.5)
-        layers = [*([upright] if ceilings else []), *([curve] if len(served) > len(colours) else [])]
-        layers.append(with_links(base.mark_point(), some))
+        latency = time_axis([*(mark.y for mark in some), *limits], f"{_name(each)} latency", scale)
+        curve, dots = joined(some, rate, latency, palette, opacity=0.5)
+        layers = [*([upright] if ceilings else []), *([curve] if len(served) > len(colours) else []), dots]
         for limit in limits:
             layers += limit_line(limit, f"limit {duration(limit)}")
         views[_name(each) if scale == "log" else f"{_name(each)}, {scale}"] = svg_of(*layers)
     return Figure(
         title=f"{scenario}: latency against throughput",
-        note=f"Each point is a valid run.{_describe_left_out(served, len(rows))}{_describe(ceilings)}",
+        note=f"Each point is a valid run.{_describe_left_out(served, len(rows))}{_describe(scenarios)}",
         views=views,
         numbers=table(
             f"{scenario} runs: throughput and {_name(percentile)} latency",
             ["series", "run", "throughput#", f"{_name(percentile)} latency#"],
-            [[row.name, row.run, quantity(row.rate, unit), duration(row.ns)] for row in rows],
+            [[row.name, row.run, quantity(row.mark.x, unit), duration(row.mark.y)] for row in rows],
         ),
     )
 
@@ -256,31 +237,16 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
 class _RunAtRate:
     """A run at a rate."""
 
-    series: str
-    """Series that gives its colour and curve."""
     name: str
     """Name of its series."""
-    rate: float
     unit: str
-    ns: float
-    """Its latency."""
     run: str
-    text: str
-    link: str
+    mark: Mark
+    """Its latency at its rate, with the colour and the curve of its system's first series."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ceiling:
-    """Throughput of a system with all samples at once."""
-
-    series: str
-    rate: float
-    scenario: str
-    text: str
-
-
-def _describe(ceilings: Sequence[_Ceiling]) -> str:
-    names = ", ".join(dict.fromkeys(row.scenario for row in ceilings))
+def _describe(scenarios: Sequence[str]) -> str:
+    names = ", ".join(dict.fromkeys(scenarios))
     return f" The vertical line is the throughput of its system in {names}." if names else ""
 
 
@@ -298,26 +264,22 @@ def _load_rows(combination: Combination, series: str, percentile: float, palette
         if ns and run.result and run.result.value is not None:
             rate, unit = run.result.value, run.result.unit
             short = short_id(run.run_id)
-            yield _RunAtRate(
-                series=series,
-                name=combination.series,
-                rate=rate,
-                unit=unit,
-                ns=ns,
-                run=short,
-                text=f"{combination.series}, run {short}: {quantity(rate, unit)}, {_name(percentile)} {duration(ns)}",
-                link=palette.links.get(combination.name, ""),
-            )
+            text = f"{combination.series}, run {short}: {quantity(rate, unit)}, {_name(percentile)} {duration(ns)}"
+            mark = Mark(series=series, x=rate, y=ns, text=text, link=palette.links.get(combination.name, ""))
+            yield _RunAtRate(name=combination.series, unit=unit, run=short, mark=mark)
 
 
-def _ceilings(combinations: Sequence[Combination], unit: str, colours: Mapping[str, str]) -> list[_Ceiling]:
-    """Return the newest Offline throughput of each system that also ran at a rate."""
-    found = []
+def _ceilings(
+    combinations: Sequence[Combination], unit: str, colours: Mapping[str, str]
+) -> tuple[list[str], list[Mark]]:
+    """Return the newest Offline throughput of each system that also ran at a rate, and their scenarios."""
+    scenarios, marks = list[str](), list[Mark]()
     for each in combinations:
         if not each.newest.scenario_facts.sends_all_at_once or each.system not in colours or not each.counted:
             continue
         result = each.counted[-1].result
         if result and result.value is not None and result.unit == unit:
             text = f"{each.series}: {each.scenario} {quantity(result.value, unit)}"
-            found.append(_Ceiling(series=colours[each.system], rate=result.value, scenario=each.scenario, text=text))
-    return found
+            scenarios.append(each.scenario)
+            marks.append(Mark(series=colours[each.system], x=result.value, text=text))
+    return scenarios, marks

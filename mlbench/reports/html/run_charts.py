@@ -19,11 +19,13 @@ from mlbench.reports.html.drawing import (
     WARN,
     WIDTH,
     Figure,
+    Mark,
     Palette,
+    joined,
+    moment_axis,
     points,
     svg_of,
     time_axis,
-    with_links,
 )
 from mlbench.reports.html.table import table
 from mlbench.reports.summary import Combination
@@ -37,8 +39,6 @@ HISTORY_LEAST = 3
 
 _HISTORY_MOST = 200
 """Most points of a series in a chart of this width."""
-
-_TWO_DAYS_MS = 2 * 86_400_000
 
 _TONES = {
     SpeedVerdict.FASTER: "var(--good)",
@@ -85,21 +85,10 @@ class _Point:
         """The short id of the run."""
         return short_id(self.run.run_id)
 
-    def mark(self, told: str) -> _Mark:
-        """Return the points to draw."""
+    def mark(self, told: str) -> Mark:
+        """Return the point to draw."""
         when = self.run.created.timestamp() * 1000
-        text = f"{self.series}, {told}"
-        return _Mark(series=self.series, when=when, value=self.measure.value, text=text, link=self.link)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mark:
-    series: str
-    when: float
-    """Time in milliseconds, Vega's unit."""
-    value: float
-    text: str
-    link: str
+        return Mark(series=self.series, x=when, y=self.measure.value, text=f"{self.series}, {told}", link=self.link)
 
 
 def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, steps: Collection[str]) -> Figure:
@@ -108,19 +97,12 @@ def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, st
     first = found[0].measure
     rows = [each.mark(f"run {each.name}, {each.run.created:%Y-%m-%d %H:%M}: {each.value}") for each in found]
     marked = [each.mark(f"step at {each.run.created:%Y-%m-%d %H:%M}") for each in found if each.run.run_id in steps]
-    span_ms = max(row.when for row in rows) - min(row.when for row in rows)
-    moment = (
-        altair.X("when:T")
-        .title("begin of the run, UTC")
-        .scale(type="utc")
-        .axis(tickCount=4, format="%H:%M" if span_ms < _TWO_DAYS_MS else "%Y-%m-%d", labelOverlap=True)
-    )
+    moment = moment_axis(rows, "begin of the run, UTC")
     if first.unit == "ns":
-        value = time_axis(altair.Y, "value", [row.value for row in rows], first.name)
+        value = time_axis([row.y for row in rows], first.name)
     else:
-        value = altair.Y("value:Q").title(first.unit).scale(zero=True).axis(tickCount=5, format=",~f")
-    base = points(rows).encode(x=moment, y=value, color=palette.colour_channel(), shape=palette.shape_channel())
-    layers = [base.mark_line(aria=False, point=False, opacity=0.5), with_links(base.mark_point(), rows)]
+        value = altair.Y("y:Q").title(first.unit).scale(zero=True).axis(tickCount=5, format=",~f")
+    layers = joined(rows, moment, value, palette, opacity=0.5)
     if marked:
         upright = points(marked).mark_rule(strokeDash=[2, 3])
         layers.append(upright.encode(x=moment, color=palette.colour_channel()))

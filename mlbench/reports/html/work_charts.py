@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mlbench.contracts.statistics import EngineStatistics, GenerationStatistics
 from mlbench.records.run_record import RunRecord, TargetRecord
 from mlbench.reports.console import spell_target
-from mlbench.reports.html.drawing import SOFT, Figure, Palette, Row, points, svg_of
+from mlbench.reports.html.drawing import SOFT, Figure, Mark, Palette, Row, joined, points, svg_of
 from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination
 from mlbench.reports.units import duration, percent, quantity, three_digits
@@ -30,30 +30,21 @@ def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figur
     if not swept:
         return None
     found, unit = _counted_alike(swept), "tokens/s" if _generates(swept[0]) else "samples/s"
-    rows: list[Row] = [
-        {"series": series, "batch": size, "rate": rate, "text": f"{series}: batch {size}, {quantity(rate, unit)}"}
+    marks = [
+        Mark(series=series, x=size, y=rate, text=f"{series}: batch {size}, {quantity(rate, unit)}")
         for series, engine in found.items()
         for size, rate in sorted(engine.sweep_per_s.items())
     ]
-    chosen = [row for row in rows if row["batch"] == found[row["series"]].batch]
-    sizes = sorted({row["batch"] for row in rows})
-    base, ring = (
-        points(some).encode(
-            x=altair.X("batch:Q")
-            .scale(type="log", base=2, nice=False, padding=12)
-            .title("batch size")
-            .axis(values=sizes),
-            y=altair.Y("rate:Q").title(unit).scale(zero=True).axis(tickCount=5, format=",~f"),
-            color=palette.colour_channel(),
-            shape=palette.shape_channel(),
-        )
-        for some in (rows, chosen)
-    )
+    chosen = points([mark for mark in marks if mark.x == found[mark.series].batch])
+    sizes = sorted({size for engine in found.values() for size in engine.sweep_per_s})
+    x = altair.X("x:Q").scale(type="log", base=2, nice=False, padding=12).title("batch size").axis(values=sizes)
+    y = altair.Y("y:Q").title(unit).scale(zero=True).axis(tickCount=5, format=",~f")
+    ring = chosen.encode(x=x, y=y, color=palette.colour_channel(), shape=palette.shape_channel())
     ring = ring.mark_point(size=150, filled=False, strokeWidth=1.5, aria=False)
     return Figure(
         title="Batch size",
         note="Speed of each batch size during warm-up. A ring marks the chosen one.",
-        views={"": svg_of(base.mark_line(aria=False, point=False), base.mark_point(), ring)},
+        views={"": svg_of(*joined(marks, x, y, palette), ring)},
         numbers=table(
             f"{unit} by batch size, in warm-up",
             ["series", *(f"{size}#" for size in sizes)],

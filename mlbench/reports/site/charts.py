@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlbench.comparison.history import History, Level, Point, Step
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.store.run_names import short_id
-from mlbench.reports.html.drawing import INK, WARN, Figure, points, svg_of
+from mlbench.reports.html.drawing import INK, WARN, Figure, Mark, moment_axis, points, svg_of
 from mlbench.reports.html.table import TableCell, table
-from mlbench.reports.units import number_of, plural, quantity
+from mlbench.reports.units import TIMES, number_of, plural, quantity
 
 MOST_DOTS = 60
 """Most dots of a chart; with more sessions each dot stands for several."""
 
 _HEIGHT = 150
-_TWO_DAYS_MS = 2 * 86_400_000
-_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
 _TONES = {SpeedVerdict.FASTER: "var(--good)", SpeedVerdict.SLOWER: WARN}
 TONES = {SpeedVerdict.FASTER: "good", SpeedVerdict.SLOWER: "bad"}
 """Classes of the style sheet."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Dot:
-    when: float
-    """In milliseconds, as Vega counts."""
-    value: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    start: float
-    end: float
-    value: float
-    text: str
 
 
 def history_figure(title: str, history: History) -> Figure:
@@ -65,36 +46,25 @@ def _note(history: History) -> str:
     return f"Now {quantity(level.value, history.unit)}. {better} is better. {plural(count, 'session')}.{noise}{reason}"
 
 
-def _layers(history: History, steps: Sequence[_Line]) -> list[Any]:
+def _layers(history: History, steps: Sequence[Mark]) -> list[Any]:
     import altair
 
     scale_ns, unit = _scale(history)
     dots = _dots(history, scale_ns)
-    span_ms = dots[-1].when - dots[0].when
-    moment = (
-        altair.X("when:T")
-        .title(None)
-        .scale(type="utc")
-        .axis(tickCount=4, format="%H:%M" if span_ms < _TWO_DAYS_MS else "%Y-%m-%d", labelOverlap=True)
-    )
-    value = altair.Y("value:Q").title(unit).scale(domain=_range(dots)).axis(tickCount=4, format=",~r")
+    value = altair.Y("y:Q").title(unit).scale(domain=_range(dots)).axis(tickCount=4, format=",~r")
     levels = [_level_line(history, level, scale_ns) for level in history.levels]
-    marks = points(dots).mark_point(size=22, color="var(--series-1)", opacity=0.75).encode(x=moment, y=value)
-    lines = (
-        points(levels)
-        .mark_rule(strokeWidth=2.2, color=INK)
-        .encode(altair.X("start:T"), altair.X2("end"), altair.Y("value:Q"))
-    )
-    found = [marks, lines]
+    marks = points(dots).mark_point(size=22, color="var(--series-1)", opacity=0.75).encode(x=moment_axis(dots), y=value)
+    lines = points(levels).mark_rule(strokeWidth=2.2, color=INK)
+    found = [marks, lines.encode(altair.X("x:T"), altair.X2("x2"), altair.Y("y:Q"))]
     for step, mark in zip(history.steps, steps, strict=True):
         rule = points([mark]).mark_rule(strokeDash=[3, 3], color=_TONES[step.verdict])
-        found.append(rule.encode(altair.X("start:T")))
+        found.append(rule.encode(altair.X("x:T")))
     return found
 
 
-def _range(dots: Sequence[_Dot]) -> list[float]:
+def _range(dots: Sequence[Mark]) -> list[float]:
     """Return the range of the axis: all dots, and at least 10 % around their middle, so that noise looks small."""
-    low, high = (pick(dot.value for dot in dots) for pick in (min, max))
+    low, high = (pick(dot.y for dot in dots) for pick in (min, max))
     middle = (low + high) / 2
     return [min(low - 0.01 * middle, 0.95 * middle), max(high + 0.01 * middle, 1.05 * middle)]
 
@@ -104,10 +74,10 @@ def _scale(history: History) -> tuple[float, str]:
     if history.unit != "ns":
         return 1.0, history.unit
     middle = history.levels[-1].value
-    return next(((size, unit) for size, unit in _STEPS if middle >= size), _STEPS[-1])
+    return next(((size, unit) for size, unit in TIMES if middle >= size), TIMES[-1])
 
 
-def _dots(history: History, scale: float) -> list[_Dot]:
+def _dots(history: History, scale: float) -> list[Mark]:
     """Return a dot per point, or per group of neighbours of one level if there are too many."""
     width = math.ceil(len(history.points) / MOST_DOTS)
     groups = [
@@ -118,34 +88,32 @@ def _dots(history: History, scale: float) -> list[_Dot]:
     return [_dot(group, history.unit, scale) for group in groups]
 
 
-def _dot(group: Sequence[Point], unit: str, scale: float) -> _Dot:
+def _dot(group: Sequence[Point], unit: str, scale: float) -> Mark:
     value = math.exp(math.fsum(math.log(point.value) for point in group) / len(group))
     tag = f", {group[0].tag}" if group[0].tag and len(group) == 1 else ""
     mean = f", mean of {len(group)} points" if len(group) > 1 else f"{tag}, run {short_id(group[0].run_id)}"
     first = group[0].created
     when = math.fsum(point.created.timestamp() for point in group) / len(group)
-    return _Dot(when=when * 1000, value=value / scale, text=f"{first:%Y-%m-%d %H:%M}: {quantity(value, unit)}{mean}")
+    return Mark(x=when * 1000, y=value / scale, text=f"{first:%Y-%m-%d %H:%M}: {quantity(value, unit)}{mean}")
 
 
-def _level_line(history: History, level: Level, scale: float) -> _Line:
+def _level_line(history: History, level: Level, scale: float) -> Mark:
     """Return the line of a level, from its first point to the next level's, so that a step is vertical."""
     last = min(level.last + 1, len(history.points) - 1)
-    return _Line(
-        start=history.points[level.first].created.timestamp() * 1000,
-        end=history.points[last].created.timestamp() * 1000,
-        value=level.value / scale,
+    return Mark(
+        x=history.points[level.first].created.timestamp() * 1000,
+        x2=history.points[last].created.timestamp() * 1000,
+        y=level.value / scale,
         text=f"level {quantity(level.value, history.unit)}",
     )
 
 
-def _mark(history: History, step: Step) -> _Line:
+def _mark(history: History, step: Step) -> Mark:
     point = history.points[step.index]
     when = point.created.timestamp() * 1000
     changed = "; ".join(map(str, step.differences)) or "nothing else is known to have changed"
-    return _Line(
-        start=when,
-        end=when,
-        value=0.0,
+    return Mark(
+        x=when,
         text=f"{point.created:%Y-%m-%d %H:%M}: x {step.effect.ratio:.3f}, {step.verdict}; {changed}",
     )
 
