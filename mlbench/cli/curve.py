@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import dataclasses
 from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.completions import offer_backends, offer_limits, offer_workloads
+from mlbench.cli.completions import offer_workloads
 from mlbench.cli.options import (
-    Finite,
-    PrecisionName,
+    backend_option,
     overrides_option,
+    power_option,
     profile_option,
     results_option,
     tier_option,
     weights_option,
 )
 from mlbench.cli.output import echo_json, echo_line
-from mlbench.contracts.power import AUTO
-from mlbench.contracts.precision import Precision
+from mlbench.cli.search_options import (
+    as_search,
+    budget_option,
+    json_option,
+    limit_option,
+    plan_option,
+    precision_option,
+)
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.tuner.curve import CurveOutcome, CurvePlan
+    from mlbench.tuner.tune_plan import TuneRequest
 
 
 @click.command("curve")
 @click.argument("workload", shell_complete=offer_workloads)
-@click.option(
-    "--backend",
-    metavar="BACKEND",
-    shell_complete=offer_backends,
-    help="Backend, from `mlbench list`.  [default: the best available]",
-)
+@backend_option
 @profile_option
 @tier_option
-@click.option(
-    "--precision",
-    type=PrecisionName(),
-    help="Precision to compute in.  [default: the backend's first]",
-)
+@precision_option
 @weights_option
 @click.option("--points", type=click.IntRange(4, 32), default=7, show_default=True, help="Number of rates.")
 @click.option(
@@ -52,49 +50,23 @@ if TYPE_CHECKING:
     help="Runs at each rate, interleaved.",
 )
 @click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score each run as well.")
-@click.option(
-    "--power",
-    default=AUTO,
-    show_default=True,
-    metavar="NAME",
-    help="Power meter: a name, auto (all that work here) or none.",
-)
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=TIME",
-    shell_complete=offer_limits,
-    help="Limit stricter than the rules': latency=10ms, ttft=1s or tpot=50ms; repeatable.",
-)
-@click.option(
-    "--budget",
-    type=Finite(0, min_open=True),
-    metavar="MINUTES",
-    help="Time limit: no run starts that would end after it.",
-)
-@click.option("--plan", "only_plans", is_flag=True, help="Print the planned runs and their duration, and run nothing.")
+@power_option
+@limit_option
+@budget_option
+@plan_option
 @click.option("--fresh", is_flag=True, help="Repeat all runs, including stored ones.")
 @overrides_option
 @results_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
+@json_option
+@as_search
 def command(
-    workload: str,
-    backend: str | None,
-    profile: str,
-    tier: str,
-    precision: Precision | None,
-    weights: str,
+    request: TuneRequest,
+    plugins: Plugins,
+    budget_s: float,
     points: int,
     repeats: int,
-    wants_accuracy: bool,
-    power: str,
-    limits: tuple[str, ...],
-    budget: float | None,
     only_plans: bool,
     fresh: bool,
-    overrides: dict[str, str],
-    results: Path,
     as_json: bool,
 ) -> int:
     """Measure throughput against latency: WORKLOAD on a backend at rates from low to saturated, and in Offline.
@@ -103,34 +75,13 @@ def command(
     after an interruption. Exit status: 0 when all runs are stored and at least one point is valid, 1 otherwise, 2 for
     wrong usage, before anything is measured.
     """
-    from mlbench.contracts.workload import Profile, Weights
-    from mlbench.discovery import Plugins
     from mlbench.records.store.run_names import CURVE_TAG
-    from mlbench.rules.tiers import Tier
     from mlbench.tuner.curve import plan_curve
-    from mlbench.tuner.own_limits import settings_of_limits
-    from mlbench.tuner.tune_plan import TuneRequest
 
-    plugins = Plugins.discover()
-    request = TuneRequest(
-        workload=workload,
-        backend=backend or plugins.best_backend(precision).name,
-        profile=Profile(profile),
-        tier=Tier(tier),
-        weights=Weights(weights),
-        precision=precision,
-        wants_accuracy=wants_accuracy,
-        power=power,
-        limits=settings_of_limits(limits),
-        overrides=overrides,
-        results=results,
-        tag=CURVE_TAG,
-    )
-    plan = plan_curve(request, plugins, points=points, repeats=repeats)
+    plan = plan_curve(dataclasses.replace(request, tag=CURVE_TAG), plugins, points=points, repeats=repeats)
     if only_plans:
         _print_plan(plan, plugins, as_json=as_json, fresh=fresh)
         return 0
-    budget_s = float("inf") if budget is None else 60 * budget
     _check_budget(plan, plugins, budget_s, fresh=fresh)
     return _print(plan, _carry_out(plan, plugins, budget_s=budget_s, fresh=fresh), as_json=as_json)
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.completions import offer_backends
-from mlbench.cli.options import results_option
+from mlbench.cli.options import backend_option, results_option
 from mlbench.cli.output import echo_heading, echo_line, echo_wrapped
 from mlbench.system.folders import results_folder
 
@@ -22,12 +21,7 @@ WORKLOAD = "resnet50"
 
 
 @click.command("demo")
-@click.option(
-    "--backend",
-    metavar="BACKEND",
-    shell_complete=offer_backends,
-    help="Backend, from `mlbench list`.  [default: the best available]",
-)
+@backend_option
 @results_option
 def command(backend: str | None, results: Path) -> int:
     """Describe this machine, measure one workload for half a minute, explain the result, and suggest commands.

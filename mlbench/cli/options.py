@@ -109,6 +109,12 @@ class Finite(click.FloatRange):
         return found
 
 
+backend_option = click.option(
+    "--backend",
+    metavar="BACKEND",
+    shell_complete=offer_backends,
+    help="Backend, from `mlbench list`.  [default: the best available]",
+)
 profile_option = click.option(
     "--profile",
     type=click.Choice([str(profile) for profile in Profile]),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlbench.cli.completions import offer_backends, offer_workloads
-from mlbench.cli.options import Word, overrides_option, profile_option, token_option, weights_option
+from mlbench.cli.completions import offer_workloads
+from mlbench.cli.options import Word, backend_option, overrides_option, profile_option, token_option, weights_option
 from mlbench.cli.output import echo_line
 from mlbench.errors import UnavailableError, UsageError
 
@@ -27,12 +27,7 @@ _NAME_CHARACTERS = 8
 
 @click.command("serve")
 @click.argument("workload", shell_complete=offer_workloads)
-@click.option(
-    "--backend",
-    metavar="BACKEND",
-    shell_complete=offer_backends,
-    help="Backend, from `mlbench list`.  [default: the best available]",
-)
+@backend_option
 @profile_option
 @weights_option
 @click.option(

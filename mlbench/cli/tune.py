@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.completions import offer_backends, offer_limits, offer_scenarios, offer_workloads
+from mlbench.cli.completions import offer_scenarios, offer_workloads
 from mlbench.cli.options import (
-    Finite,
-    PrecisionName,
     accuracy_option,
+    backend_option,
     overrides_option,
     power_option,
     profile_option,
@@ -20,25 +19,27 @@ from mlbench.cli.options import (
     weights_option,
 )
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.search_options import (
+    as_search,
+    budget_option,
+    json_option,
+    limit_option,
+    plan_option,
+    precision_option,
+)
 from mlbench.cli.tune_settings import print_settings_plan, save_found, searched_name, tune_settings
-from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.tuner.find_rate import TuneOutcome
     from mlbench.tuner.search.rate_search import Observation
-    from mlbench.tuner.tune_plan import TunePlan
+    from mlbench.tuner.tune_plan import TunePlan, TuneRequest
 
 
 @click.command("tune")
 @click.argument("workload", shell_complete=offer_workloads)
-@click.option(
-    "--backend",
-    metavar="BACKEND",
-    shell_complete=offer_backends,
-    help="Backend, from `mlbench list`.  [default: the best available]",
-)
+@backend_option
 @click.option(
     "--scenario",
     default="",
@@ -54,51 +55,26 @@ if TYPE_CHECKING:
     show_default=True,
     help="Length of the full runs: seconds, a minute, or the official durations and counts.",
 )
-@click.option(
-    "--precision",
-    type=PrecisionName(),
-    help="Precision to compute in.  [default: the backend's first]",
-)
+@precision_option
 @weights_option
 @accuracy_option
 @power_option
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=TIME",
-    shell_complete=offer_limits,
-    help="Limit stricter than the rules': latency=10ms, ttft=1s or tpot=50ms; repeatable.",
-)
-@click.option(
-    "--budget",
-    type=Finite(0, min_open=True),
-    metavar="MINUTES",
-    help="Time limit: no run starts that would end after it.",
-)
+@limit_option
+@budget_option
 @click.option("--save", is_flag=True, help="Keep the rate or the settings for later runs on this machine.")
-@click.option("--plan", "only_plans", is_flag=True, help="Print the planned runs and their duration, and run nothing.")
+@plan_option
 @click.option("--fresh", is_flag=True, help="Repeat all runs, including those of an earlier search.")
 @overrides_option
 @results_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
+@json_option
+@as_search
 def command(
-    workload: str,
-    backend: str | None,
-    scenario: str,
-    profile: str,
-    tier: str,
-    precision: Precision | None,
-    weights: str,
-    wants_accuracy: bool,
-    power: str,
-    limits: tuple[str, ...],
-    budget: float | None,
+    request: TuneRequest,
+    plugins: Plugins,
+    budget_s: float,
     save: bool,
     only_plans: bool,
     fresh: bool,
-    overrides: dict[str, str],
-    results: Path,
     as_json: bool,
 ) -> int:
     """Find the highest rate that WORKLOAD sustains on a backend, or its best settings.
@@ -109,31 +85,11 @@ def command(
     interruption. Exit status: 0 when a rate or settings were found, 1 otherwise, 2 for wrong usage, before anything is
     measured.
     """
-    from mlbench.contracts.workload import Profile, Weights
-    from mlbench.discovery import Plugins
-    from mlbench.rules.tiers import Tier
     from mlbench.system.folders import tuned_settings_file
-    from mlbench.tuner.own_limits import settings_of_limits
     from mlbench.tuner.settings_plan import plan_settings, searches_settings
-    from mlbench.tuner.tune_plan import TuneRequest, plan_tune
+    from mlbench.tuner.tune_plan import plan_tune
     from mlbench.tuner.tuned_settings import check_place
 
-    plugins = Plugins.discover()
-    request = TuneRequest(
-        workload=workload,
-        backend=backend or plugins.best_backend(precision).name,
-        scenario=scenario,
-        profile=Profile(profile),
-        tier=Tier(tier),
-        weights=Weights(weights),
-        precision=precision,
-        wants_accuracy=wants_accuracy,
-        power=power,
-        limits=settings_of_limits(limits),
-        overrides=overrides,
-        results=results,
-    )
-    budget_s = float("inf") if budget is None else 60 * budget
     if searches_settings(request, plugins):
         of_settings = plan_settings(request, plugins)
         if only_plans:

@@ -24,6 +24,7 @@ NO_COMMANDS = {
     *("__init__", "completions", "examples", "fetch_progress", "options", "output", "progress", "run_maker"),
     "submit_build",
     "submit_plan",
+    "search_options",
     "tune_settings",
     "sections",
     "streams",
