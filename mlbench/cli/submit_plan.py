@@ -133,19 +133,21 @@ def _times(requests: Sequence[RunRequest], results: Path) -> list[ExpectedTime]:
 
 def _print(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from mlbench.reports.console import short_ids
+    from mlbench.reports.table import table
+    from mlbench.reports.text_table import wrapped_table
 
     runs = {each.nearest.run_id: each.nearest for each in plan if each.nearest}
     names = dict(zip(runs, short_ids([*runs.values()]), strict=True))
-    table = Table("category", "entry", "scenario", "tests", "run")
+    rows = []
     for each in plan:
         required = each.required
         tests = " ".join(test.removeprefix("TEST") for test in required.tests) or "-"
         found = " ".join(filter(None, (names.get(each.nearest.run_id) if each.nearest else "", each.obstacle)))
-        table.add_row("+".join(required.categories), required.model, required.scenario, tests, found)
-    Console(width=terminal_width() or 160).print(table)
+        rows.append(("+".join(required.categories), required.model, required.scenario, tests, found))
+    shown = table("", ("category", "entry", "scenario", "tests", "run"), rows)
+    Console(width=terminal_width() or 160).print(wrapped_table(shown))
     for line in _sums(plan, times):
         echo_line(line)
 

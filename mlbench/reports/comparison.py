@@ -15,6 +15,7 @@ from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.plain_text import markdown_text, single_line
+from mlbench.reports.table import markdown_lines, table
 from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns, print_line
 from mlbench.reports.units import finite, quantity, tell_apart
 
@@ -148,8 +149,7 @@ def comparison_markdown(comparison: Comparison, *, title: str) -> str:
         counts.replace("worse", "**worse**", 1) if comparison.is_worse else counts,
         "",
     ]
-    lines += ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
-    lines += ["| " + " | ".join(map(markdown_text, row)) + " |" for row in comparison_rows(comparison)]
+    lines += markdown_lines(table("", COLUMNS, comparison_rows(comparison)))
     lines += ["", *(f"- {markdown_text(note)}" for note in comparison_notes(comparison)), "", DISCLAIMER]
     return "\n".join(lines) + "\n"
 

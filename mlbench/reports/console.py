@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from mlbench.records.run_record import AccuracyRecord, FailureRecord, RuleRecord, RunRecord, TargetRecord
 from mlbench.records.store.run_names import short_id
-from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns
+from mlbench.reports.table import table as report_table
+from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns, wrapped_table
 from mlbench.reports.units import duration, quantity, tell_apart, three_digits
 
 DISCLAIMER = (
@@ -200,27 +201,17 @@ def precision_table(records: Sequence[RunRecord]) -> TextTable:
 
     The base is the backend's first run if it has the scenario's first precision, else the scenario's first run.
     """
-    shown = TextTable(title="precisions", title_justify="left")
-    for heading in ("workload", "backend", "scenario", "precision"):
-        shown.add_column(heading)
-    for heading in ("result", "speed", "peak memory", "score", "loss"):
-        shown.add_column(heading, justify="right")
+    rows = []
     first: dict[tuple[str, ...], RunRecord] = {}
     for record in records:
         anywhere = first.setdefault((record.workload, record.scenario), record)
         stands_in = record.precision != anywhere.precision
         base = first.setdefault((record.workload, record.scenario, record.backend), anywhere if stands_in else record)
-        shown.add_row(
-            record.workload,
-            record.backend,
-            record.scenario,
-            record.precision,
-            result(record),
-            _speed(record, base),
-            _peak_memory(record),
-            *_score_and_loss(record, base),
-        )
-    return shown
+        names = (record.workload, record.backend, record.scenario, record.precision)
+        speed = (result(record), _speed(record, base), _peak_memory(record))
+        rows.append((*names, *speed, *_score_and_loss(record, base)))
+    columns = ("workload", "backend", "scenario", "precision", "result#", "speed#", "peak memory#", "score#", "loss#")
+    return wrapped_table(report_table("", columns, rows), title="precisions")
 
 
 def _peak_memory(record: RunRecord) -> str:

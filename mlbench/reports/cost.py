@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from mlbench.comparison.cost import Yield, Yields
 from mlbench.reports.console import DISCLAIMER
-from mlbench.reports.text_table import TextTable
+from mlbench.reports.table import table
+from mlbench.reports.text_table import TextTable, wrapped_table
 from mlbench.reports.units import three_digits
 
 _MILLION = 1e6
@@ -16,17 +17,8 @@ _MILLION = 1e6
 
 def cost_table(yields: Yields) -> TextTable:
     """Return a row per group of repeated runs and instance."""
-    table = TextTable(
-        title="mlbench cost",
-        caption=DISCLAIMER,
-        title_justify="left",
-        caption_justify="left",
-    )
-    for heading in cost_columns(yields):
-        table.add_column(heading.removesuffix("#"), justify="right" if heading.endswith("#") else "left")
-    for cells in cost_rows(yields):
-        table.add_row(*cells)
-    return table
+    shown = table("", cost_columns(yields), cost_rows(yields))
+    return wrapped_table(shown, title="mlbench cost", caption=DISCLAIMER)
 
 
 def cost_columns(yields: Yields) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from mlbench.comparison.history import History, Level, Step
-from mlbench.reports.text_table import WIDTH, TextTable, print_line
+from mlbench.reports.table import table
+from mlbench.reports.text_table import WIDTH, TextTable, print_line, wrapped_table
 from mlbench.reports.units import plural, quantity
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -43,12 +44,10 @@ def sparkline(history: History) -> str:
 
 def history_table(history: History) -> TextTable:
     """Return a row per level: its start, number of runs and value, and the verdict on the step to it."""
-    table = TextTable(box=None, pad_edge=False)
-    for heading in ("since", "runs", "level", "speed", "interval", "step", "first run"):
-        table.add_column(heading, justify="right" if heading in ("runs", "level", "speed", "interval") else "left")
-    for level, step in zip(history.levels, (None, *history.steps), strict=True):
-        table.add_row(*_row(history, level, step))
-    return table
+    steps = zip(history.levels, (None, *history.steps), strict=True)
+    headings = ("since", "runs#", "level#", "speed#", "interval#", "step", "first run")
+    shown = table("", headings, [_row(history, *each) for each in steps])
+    return wrapped_table(shown, box=None, pad_edge=False)
 
 
 def history_notes(history: History) -> Iterator[str]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from mlbench.records.published import Published, Rank, merge_variants
 from mlbench.reports.console import DISCLAIMER
-from mlbench.reports.text_table import TextColumn, TextTable, build_table, fit_columns
+from mlbench.reports.table import table
+from mlbench.reports.text_table import TextColumn, TextTable, build_table, fit_columns, wrapped_table
 from mlbench.reports.units import three_digits
 
 SOURCE = "MLPerf Inference v4.1, as published by MLCommons on 2024-08-28; see results/mlbench_published/README.md."
@@ -81,10 +82,6 @@ def _line(each: Published) -> str:
 
 def rows_table(rows: Sequence[dict[str, str]]) -> TextTable:
     """Return the rows of a file, without columns that are empty in all rows."""
-    table = TextTable(caption=SOURCE, caption_justify="left")
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(row[name] for name in columns))
-    return table
+    shown = table("", columns, [[row[name] for name in columns] for row in rows])
+    return wrapped_table(shown, overflow="fold", caption=SOURCE)

@@ -8,9 +8,9 @@ from mlbench.reports.comparison import comparison_markdown
 from mlbench.reports.console import DISCLAIMER, ESTIMATE_NOTE, conditions, estimate_note
 from mlbench.reports.cost import cost_notes
 from mlbench.reports.html.results import cost_table, problems, results_table
-from mlbench.reports.html.table import HtmlTable, TableCell
 from mlbench.reports.plain_text import markdown_text
 from mlbench.reports.summary import Content, headline
+from mlbench.reports.table import markdown_lines
 
 
 def summary_markdown(content: Content) -> str:
@@ -26,23 +26,10 @@ def _lines(content: Content) -> Iterator[str]:
         yield from (f"  - {markdown_text(f'{what} {fix}')}" for what, fix in problem.findings)
     if content.comparison:
         yield comparison_markdown(content.comparison, title="Comparison")
-    yield from ("", *_table(results_table(summary)), "")
+    yield from ("", *markdown_lines(results_table(summary)), "")
     if any(map(estimate_note, summary.runs)):
         yield f"{ESTIMATE_NOTE}\n"
     if content.cost:
-        yield from (*_table(cost_table(content.cost)), "")
+        yield from (*markdown_lines(cost_table(content.cost)), "")
         yield from (f"{markdown_text(note)}\n" for note in cost_notes(content.cost))
     yield from (markdown_text(conditions(summary.runs)), "", DISCLAIMER)
-
-
-def _table(table: HtmlTable) -> Iterator[str]:
-    yield "| " + " | ".join(markdown_text(column.heading) for column in table.columns) + " |"
-    yield "|" + "|".join(" ---: " if column.is_number else " --- " for column in table.columns) + "|"
-    for row in table.rows:
-        yield "| " + " | ".join(map(_cell, row)) + " |"
-
-
-def _cell(cell: TableCell) -> str:
-    detail = "; ".join(cell.detail.splitlines())
-    text = markdown_text(f"{cell.text} ({detail})" if detail else cell.text)
-    return f"**{text}**" if cell.tone == "bad" else text

@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 from rich.box import HEAVY_HEAD
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, RenderableType
+from rich.console import Console, OverflowMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mlbench.reports.plain_text import single_line
+from mlbench.reports.table import ReportTable
 
 WIDTH = 160
 """Width of a table that is written to a file or a pipe."""
@@ -85,6 +86,19 @@ def _plain_width(columns: Sequence[TextColumn]) -> int:
 def _crop(text: str, width: int) -> str:
     line = single_line(text)
     return line if cell_len(line) <= width else f"{set_cell_size(line, width - 1)}…"
+
+
+def wrapped_table(table: ReportTable, *, overflow: OverflowMethod = "ellipsis", **look: Any) -> TextTable:
+    """Return a table whose cells wrap, with the end of a word that does not fit as ``overflow`` says.
+
+    ``look`` is as of `rich.table.Table`, whose titles may have markup.
+    """
+    shown = TextTable(title_justify="left", caption_justify="left", **look)
+    for column in table.columns:
+        shown.add_column(column.heading, justify="right" if column.is_number else "left", overflow=overflow)
+    for row in table.rows:
+        shown.add_row(*(cell.text for cell in row))
+    return shown
 
 
 class TextTable(Table):

@@ -18,9 +18,9 @@ from mlbench.reports.html.conditions import (
 from mlbench.reports.html.drawing import Palette
 from mlbench.reports.html.latency_charts import FIRST_TOKEN, SAMPLE, _limit_ns, percentiles_of
 from mlbench.reports.html.results import problems, results_table, rules_table, runs_table
-from mlbench.reports.html.table import table
 from mlbench.reports.html.work_charts import _bin_name, _shares, mean_batch, useful_share, waiting
 from mlbench.reports.summary import headline, not_counted, summarise
+from mlbench.reports.table import table
 
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 RULE = {"unit": "", "passed": False, "source": "mlperf.conf", "kind": "performance", "required": True}

@@ -12,11 +12,11 @@ from mlbench.records.machine.other_work import count_beside
 from mlbench.records.published import place_of, why_not_placed
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import overhead
-from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.html.work_charts import mean_batch, useful_share, waiting
 from mlbench.reports.published import place_lines
 from mlbench.reports.steady_speed import steady_speed
 from mlbench.reports.summary import Combination, Summary
+from mlbench.reports.table import ReportTable, TableCell, table
 from mlbench.reports.units import percent, plural, quantity, size, three_digits
 from mlbench.wire.engine_statistics import statistics_to_json
 from mlbench.wire.runtime_facts import runtime_to_json
@@ -88,7 +88,7 @@ _WORK: Mapping[str, Callable[[RunRecord], TableCell | None]] = {
 """Values of a run's cost, by column; None where not measured."""
 
 
-def work_table(combinations: Sequence[Combination]) -> HtmlTable:
+def work_table(combinations: Sequence[Combination]) -> ReportTable:
     """Return the cost of the newest runs of a workload, without empty columns."""
     unknown = TableCell("not measured", tone="quiet")
     columns = {
@@ -111,7 +111,7 @@ def work_notes(combinations: Sequence[Combination]) -> list[str]:
     return [f"{name}: not measured: {reason}" for name, reason in notes.items()]
 
 
-def machines_table(summary: Summary) -> HtmlTable:
+def machines_table(summary: Summary) -> ReportTable:
     """Return the machine and its software, a column for each different one; load does not count as a difference."""
     grouped: dict[str, list[RunRecord]] = {}
     for run in summary.runs:

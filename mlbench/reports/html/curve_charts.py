@@ -20,8 +20,8 @@ from mlbench.reports.html.drawing import (
     time_axis,
     with_links,
 )
-from mlbench.reports.html.table import table
 from mlbench.reports.summary import Combination
+from mlbench.reports.table import table
 from mlbench.reports.units import duration, quantity
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from mlbench.reports.html.table import HtmlTable
 from mlbench.reports.plain_text import single_line
+from mlbench.reports.table import ReportTable
 from mlbench.reports.units import TIMES
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Figure:
     """Description of the chart and how to read it, in a sentence or two."""
     views: Mapping[str, str]
     """SVG drawings by their names, such as ``p99, linear``: the first is shown, others can be chosen."""
-    numbers: HtmlTable
+    numbers: ReportTable
 
     @property
     def svg(self) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_names import CURVE_TAG, short_id
 from mlbench.reports.html.drawing import Figure, Mark, Palette, Scale, joined, limit_line, points, svg_of, time_axis
-from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination
+from mlbench.reports.table import TableCell, table
 from mlbench.reports.units import duration, quantity
 
 if TYPE_CHECKING:

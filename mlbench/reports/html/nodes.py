@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from mlbench.comparison.comparability import key_of
 from mlbench.records.node_record import ReachedNodeRecord
 from mlbench.records.run_record import RunRecord
-from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.summary import Combination
+from mlbench.reports.table import ReportTable, TableCell, table
 from mlbench.reports.units import duration, number_of, quantity, three_digits
 
 _NODES = ("execution.nodes", "execution.cluster")
 """Settings in which runs on different numbers of nodes differ."""
 
 
-def nodes_table(run: RunRecord) -> HtmlTable | None:
+def nodes_table(run: RunRecord) -> ReportTable | None:
     """Return a row per node: its samples, busy time and waiting time; None without nodes."""
     if not run.nodes:
         return None
@@ -44,7 +44,7 @@ def _node_row(node: ReachedNodeRecord, all_samples: int) -> list[TableCell | str
     ]
 
 
-def scaling_table(combinations: Sequence[Combination]) -> HtmlTable | None:
+def scaling_table(combinations: Sequence[Combination]) -> ReportTable | None:
     """Return the speed-up of more nodes, if runs differ only in their number; else None.
 
     Only throughputs have a row: in Server the rate is given, and a single sample is answered by one node.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from mlbench.reports.console import standing
 from mlbench.reports.html.drawing import INK, WARN, Figure, points, svg_of, with_links
 from mlbench.reports.html.speedups import medians
-from mlbench.reports.html.table import table
 from mlbench.reports.summary import Combination, Summary
+from mlbench.reports.table import table
 
 MOST_COLUMNS = 6
 """Most columns that a phone can show; the table of results has all."""

@@ -16,7 +16,6 @@ from mlbench.reports.html.nodes import nodes_table, scaling_table
 from mlbench.reports.html.overview import overview_figure
 from mlbench.reports.html.rendering import check_installed, render
 from mlbench.reports.html.speedups import speedup_table
-from mlbench.reports.html.table import HtmlTable
 from mlbench.reports.published import SOURCE
 from mlbench.reports.summary import (
     TIERS,
@@ -28,6 +27,7 @@ from mlbench.reports.summary import (
     not_counted,
     verdicts_of,
 )
+from mlbench.reports.table import ReportTable
 from mlbench.reports.units import plural
 
 MINI_DATA = {
@@ -63,14 +63,14 @@ class _Page:
     disclaimer: str
     overview: Figure | None
     problems: Sequence[results.Problem]
-    results: HtmlTable
-    speedups: HtmlTable | None
+    results: ReportTable
+    speedups: ReportTable | None
     comparison: _ComparisonPart | None
-    cost: HtmlTable | None
+    cost: ReportTable | None
     cost_notes: Sequence[str]
     palette: Palette
     workloads: Sequence[_WorkloadPart]
-    machines: HtmlTable
+    machines: ReportTable
     scenario_note: str
     spread: str
     published: Sequence[str]
@@ -82,7 +82,7 @@ class _ComparisonPart:
     headline: str
     tone: str
     figure: Figure | None
-    table: HtmlTable
+    table: ReportTable
     notes: Sequence[str]
 
 
@@ -91,8 +91,8 @@ class _WorkloadPart:
     name: str
     figures: Sequence[Figure]
     series: Sequence[str]
-    scaling: HtmlTable | None
-    work: HtmlTable
+    scaling: ReportTable | None
+    work: ReportTable
     work_notes: Sequence[str]
     details: Sequence[_RunDetails]
 
@@ -105,9 +105,9 @@ class _RunDetails:
     standing: str
     is_good: bool
     run_id: str
-    runs: HtmlTable
-    rules: HtmlTable | None
-    nodes: HtmlTable | None
+    runs: ReportTable
+    rules: ReportTable | None
+    nodes: ReportTable | None
     groups: Mapping[str, Mapping[str, str]]
 
 

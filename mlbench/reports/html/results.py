@@ -23,8 +23,8 @@ from mlbench.reports.console import (
     standing,
 )
 from mlbench.reports.cost import cost_columns, cost_rows
-from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.summary import Combination, Summary, not_counted
+from mlbench.reports.table import ReportTable, TableCell, table
 from mlbench.reports.units import plural, three_digits
 
 NOTHING = TableCell("\N{EN DASH}", tone="quiet")
@@ -54,7 +54,7 @@ def links_of(summary: Summary) -> Mapping[str, str]:
     return {each.name: f"runs-{number}" for number, each in enumerate(summary.combinations, 1)}
 
 
-def results_table(summary: Summary) -> HtmlTable:
+def results_table(summary: Summary) -> ReportTable:
     """Return a row per workload and series: accuracy, then a result per scenario."""
     links = links_of(summary)
     rows: dict[tuple[str, str], dict[str, Combination]] = {}
@@ -197,7 +197,7 @@ def _findings(run: RunRecord) -> Iterator[tuple[str, str]]:
             yield f"{rule.rule}: {measured}, limit {limit}.", rule.fix
 
 
-def rules_table(run: RunRecord) -> HtmlTable | None:
+def rules_table(run: RunRecord) -> ReportTable | None:
     """Return each rule of a run, and those that could not be applied; None for a failed run."""
     if not run.verdict:
         return None
@@ -219,7 +219,7 @@ def rules_table(run: RunRecord) -> HtmlTable | None:
     return table("Rules", ["rule", "measured#", "limit#", "verdict", "fix, and source of the rule"], rows)
 
 
-def comparison_rows_table(comparison: Comparison) -> HtmlTable:
+def comparison_rows_table(comparison: Comparison) -> ReportTable:
     """Return the comparison as `mlbench compare` prints it."""
     numbers = {"base", "new", "change", "interval", "detectable"}
     tones = {SpeedVerdict.FASTER: "good", SpeedVerdict.CANNOT_TELL: "quiet", **dict.fromkeys(WORSE, "bad")}
@@ -231,17 +231,17 @@ def comparison_rows_table(comparison: Comparison) -> HtmlTable:
     )
 
 
-def cost_table(cost: Yields) -> HtmlTable:
+def cost_table(cost: Yields) -> ReportTable:
     """Return throughputs and their cost as `mlbench cost` prints them."""
     return table(
         "Throughput per unit of money, repeats pooled",
         cost_columns(cost),
-        [*map(list, cost_rows(cost))],
+        cost_rows(cost),
         is_stacked=True,
     )
 
 
-def runs_table(combination: Combination) -> HtmlTable:
+def runs_table(combination: Combination) -> ReportTable:
     """Return every run of a combination, newest first."""
     rows: list[list[TableCell | str]] = [
         [

@@ -27,8 +27,8 @@ from mlbench.reports.html.drawing import (
     svg_of,
     time_axis,
 )
-from mlbench.reports.html.table import table
 from mlbench.reports.summary import Combination
+from mlbench.reports.table import table
 from mlbench.reports.units import quantity
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from mlbench.comparison.measures import Measure, speeds_of, why_loads_differ
 from mlbench.reports.html.results import NOTHING
-from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.summary import Combination, Summary
+from mlbench.reports.table import ReportTable, TableCell, table
 from mlbench.reports.units import three_digits
 
 
-def speedup_table(summary: Summary) -> HtmlTable | None:
+def speedup_table(summary: Summary) -> ReportTable | None:
     """Return the speed-up of each series over the first of its workload; None if no workload has two.
 
     The speeds are those that a comparison uses: for runs at a given rate the latencies, since the rate is not a result.

@@ -8,8 +8,8 @@ from mlbench.contracts.statistics import EngineStatistics, GenerationStatistics
 from mlbench.records.run_record import RunRecord, TargetRecord
 from mlbench.reports.console import spell_target
 from mlbench.reports.html.drawing import SOFT, Figure, Mark, Palette, Row, joined, points, svg_of
-from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination
+from mlbench.reports.table import TableCell, table
 from mlbench.reports.units import duration, percent, quantity, three_digits
 
 

@@ -10,7 +10,7 @@ from mlbench.comparison.history import History, Level, Point, Step
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.store.run_names import short_id
 from mlbench.reports.html.drawing import INK, WARN, Figure, Mark, moment_axis, points, svg_of
-from mlbench.reports.html.table import TableCell, table
+from mlbench.reports.table import TableCell, table
 from mlbench.reports.units import TIMES, number_of, plural, quantity
 
 MOST_DOTS = 60

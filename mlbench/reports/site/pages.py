@@ -17,12 +17,12 @@ from mlbench.reports.html.overview import overview_figure
 from mlbench.reports.html.rendering import render
 from mlbench.reports.html.results import Problem
 from mlbench.reports.html.run_charts import HISTORY_LEAST
-from mlbench.reports.html.table import HtmlTable
 from mlbench.reports.site import tables
 from mlbench.reports.site.charts import history_figure
 from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent, read_workloads
 from mlbench.reports.site.names import run_page, workload_page
 from mlbench.reports.summary import TIERS, Combination, Summary, headline
+from mlbench.reports.table import ReportTable
 from mlbench.reports.units import number_of, plural
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class _FirstPage:
     tiers: Sequence[str]
     workloads: Mapping[str, str]
     overview: Figure | None
-    machines: HtmlTable
-    results: HtmlTable
+    machines: ReportTable
+    results: ReportTable
     scenario_note: str
-    changes: HtmlTable | None
+    changes: ReportTable | None
     problems: Sequence[Problem]
     links: Mapping[str, str]
     disclaimer: str = DISCLAIMER
@@ -65,14 +65,14 @@ class _WorkloadPage:
     period: str
     headline: str
     is_good: bool
-    results: HtmlTable
+    results: ReportTable
     problems: Sequence[Problem]
     links: Mapping[str, str]
-    backends: HtmlTable | None
+    backends: ReportTable | None
     backends_notes: Sequence[str]
     figures: Mapping[str, Sequence[Figure]]
     charts_left_out: int
-    changes: HtmlTable | None
+    changes: ReportTable | None
     disclaimer: str = DISCLAIMER
 
 
@@ -88,12 +88,12 @@ class _RunPage:
     is_good: bool
     run_id: str
     figures: Sequence[Figure]
-    runs: HtmlTable
-    rules: HtmlTable | None
-    nodes: HtmlTable | None
+    runs: ReportTable
+    rules: ReportTable | None
+    nodes: ReportTable | None
     log_tail: str
     groups: Mapping[str, Mapping[str, str]]
-    machines: HtmlTable
+    machines: ReportTable
     disclaimer: str = DISCLAIMER
 
 

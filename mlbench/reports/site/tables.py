@@ -15,11 +15,11 @@ from mlbench.records.store.run_names import short_id
 from mlbench.reports.comparison import score_verdict
 from mlbench.reports.console import ESTIMATE_NOTE, accuracy, estimate_note, spell_target, standing, target_sign
 from mlbench.reports.html.results import NOTHING, links_of, origin
-from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.site.charts import TONES, interval_of
 from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent
 from mlbench.reports.site.names import run_page, workload_page
 from mlbench.reports.summary import Combination, Summary, not_counted
+from mlbench.reports.table import ReportTable, TableCell, table
 from mlbench.reports.units import number_of, plural, quantity
 
 _VERDICTS = {**TONES, SpeedVerdict.SUSPECTED: "bad", SpeedVerdict.CANNOT_TELL: "quiet"}
@@ -33,7 +33,7 @@ def links_to_runs(summary: Summary, base: str) -> Mapping[str, str]:
     return {links[each.name]: f"{base}{run_page(each.newest.run_id)}" for each in summary.combinations}
 
 
-def overview_table(summary: Summary) -> HtmlTable:
+def overview_table(summary: Summary) -> ReportTable:
     """Return a row per workload and series: its newest accuracy, and its newest result in each scenario."""
     grouped: dict[tuple[str, str], dict[str, Combination]] = {}
     for each in sorted(summary.combinations, key=lambda each: (each.workload, each.series)):
@@ -60,7 +60,7 @@ def overview_table(summary: Summary) -> HtmlTable:
     )
 
 
-def newest_table(content: WorkloadContent) -> HtmlTable:
+def newest_table(content: WorkloadContent) -> ReportTable:
     """Return a row per combination: its newest result, its validity, and its last change of level."""
     rows = [_newest_row(trend) for trend in content.trends]
     has_estimates = any(map(estimate_note, content.summary.runs))
@@ -142,7 +142,7 @@ def _moment_cell(when: datetime) -> TableCell:
     return TableCell(f"{when:%Y-%m-%d}", detail=f"{when:%H:%M}", order=when.timestamp())
 
 
-def changes_table(changes: Sequence[LevelChange], caption: str, *, base: str, has_workload: bool) -> HtmlTable | None:
+def changes_table(changes: Sequence[LevelChange], caption: str, *, base: str, has_workload: bool) -> ReportTable | None:
     """Return changes of level, newest first, with other changes; None without any.
 
     Args:
@@ -178,7 +178,7 @@ def _change_row(change: LevelChange, base: str, has_workload: bool) -> list[Tabl
     ]
 
 
-def backends_table(content: WorkloadContent) -> HtmlTable | None:
+def backends_table(content: WorkloadContent) -> ReportTable | None:
     """Return each backend compared with the first one, number by number; None if nothing was comparable."""
     rows = [
         row
