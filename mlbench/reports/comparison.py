@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
 from mlbench.comparison.compare import Cell, Comparison, Judged
+from mlbench.comparison.effect import Effect
 from mlbench.comparison.scores import Score
 from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import SpeedVerdict
@@ -221,13 +222,21 @@ def both_names(cell: Cell) -> str:
 def _speed_row(cell: Cell, each: Judged) -> tuple[str, ...]:
     counts = len(each.base), len(each.new)
     name = each.measure if counts == (1, 1) else f"{each.measure}, {counts[0]} and {counts[1]} runs"
+    detectable = "" if each.detectable is None or each.effect is None else f"{each.detectable:.1%}"
+    return (both_names(cell), name, *speed_texts(each), detectable, each.verdict)
+
+
+def speed_texts(each: Judged) -> tuple[str, str, str, str]:
+    """Return a number of both sides, their ratio and its interval; these two are empty without an effect."""
     base, new = (quantity(usual_mean(values), each.unit) for values in (each.base, each.new))
     if each.effect is None:
-        return (both_names(cell), name, base, new, "", "", "", each.verdict)
-    known = math.isfinite(each.effect.high)
-    interval = f"{each.effect.low:.3f} to {each.effect.high:.3f}" if known else "unknown"
-    detectable = "" if each.detectable is None else f"{each.detectable:.1%}"
-    return (both_names(cell), name, base, new, f"x {each.effect.ratio:.3f}", interval, detectable, each.verdict)
+        return base, new, "", ""
+    return base, new, f"x {each.effect.ratio:.3f}", interval_of(each.effect)
+
+
+def interval_of(effect: Effect) -> str:
+    """Return the interval of a ratio."""
+    return f"{effect.low:.3f} to {effect.high:.3f}" if math.isfinite(effect.high) else "unknown"
 
 
 def _score_row(cell: Cell, score: Score) -> tuple[str, ...]:
@@ -248,9 +257,8 @@ def score_verdict(cell: Cell, score: Score) -> str:
 def _failure(each: Judged) -> str:
     if each.verdict not in (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED) or each.effect is None:
         return ""
-    base, new = (quantity(usual_mean(values), each.unit) for values in (each.base, each.new))
-    effect = f"x {each.effect.ratio:.3f}, {each.effect.low:.3f} to {each.effect.high:.3f}"
-    return f"{each.verdict}: {base}, then {new} ({effect})" + (f": {each.reason}" if each.reason else "")
+    base, new, ratio, interval = speed_texts(each)
+    return f"{each.verdict}: {base}, then {new} ({ratio}, {interval})" + (f": {each.reason}" if each.reason else "")
 
 
 def _fall(cell: Cell, score: Score) -> str:

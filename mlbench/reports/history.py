@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from mlbench.comparison.history import History, Level, Step
+from mlbench.reports.comparison import interval_of
 from mlbench.reports.table import table
 from mlbench.reports.text_table import WIDTH, TextTable, print_line, wrapped_table
 from mlbench.reports.units import plural, quantity
@@ -91,5 +92,5 @@ def _row(history: History, level: Level, step: Step | None) -> tuple[str, ...]:
     height = quantity(level.value, history.unit)
     if step is None:
         return (since, runs, height, "", "", "", first.run_id)
-    interval = f"{step.effect.low:.3f} to {step.effect.high:.3f}"
-    return (since, runs, height, f"x {step.effect.ratio:.3f}", interval, str(step.verdict), first.run_id)
+    speed = (f"x {step.effect.ratio:.3f}", interval_of(step.effect))
+    return (since, runs, height, *speed, str(step.verdict), first.run_id)

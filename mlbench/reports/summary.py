@@ -74,12 +74,17 @@ class Combination:
         """The runs that failed, are INVALID, or miss a target."""
         return tuple(each for each in self.runs if not each.is_good)
 
+    @property
+    def median(self) -> float | None:
+        """The median of the results."""
+        return statistics.median(self.values) if self.values else None
+
     def middle(self) -> str:
         """Return the median result of the valid runs; without one, the end of the newest run."""
         if not self.values:
             verdict = self.newest.verdict
             return "INVALID" if verdict and not verdict.is_valid else result(self.newest)
-        return quantity(statistics.median(self.values), self.unit) + estimate_note(self.counted[0])
+        return quantity(self.median, self.unit) + estimate_note(self.counted[0])
 
     def spread(self) -> str:
         """Return the smallest and largest result of several runs; empty for one."""
@@ -129,6 +134,14 @@ class Summary:
     def series(self) -> tuple[str, ...]:
         """Labels, in order of first appearance, which determines colours."""
         return tuple(dict.fromkeys(each.series for each in self.combinations))
+
+    @cached_property
+    def by_series(self) -> Mapping[tuple[str, str], Mapping[str, Combination]]:
+        """The combinations of each workload and series, by their scenario."""
+        found: dict[tuple[str, str], dict[str, Combination]] = {}
+        for each in self.combinations:
+            found.setdefault((each.workload, each.series), {})[each.scenario] = each
+        return found
 
     @cached_property
     def scenarios(self) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -57,25 +56,29 @@ def links_of(summary: Summary) -> Mapping[str, str]:
 def results_table(summary: Summary) -> ReportTable:
     """Return a row per workload and series: accuracy, then a result per scenario."""
     links = links_of(summary)
-    rows: dict[tuple[str, str], dict[str, Combination]] = {}
-    for each in summary.combinations:
-        rows.setdefault((each.workload, each.series), {})[each.scenario] = each
-    has_estimates = any(map(estimate_note, summary.runs))
-    return table(
-        "Results: medians of the valid runs" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
-        ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
+    rows = [
         [
-            [
-                TableCell(workload, detail=_data(found.values())),
-                TableCell(series, detail=origin(found.values())),
-                _accuracy_cell(found.values()),
-                *_result_cells(found, summary.scenarios, links),
-            ]
-            for (workload, series), found in rows.items()
-        ],
-        is_sortable=len(rows) > 2,
-        is_stacked=True,
-    )
+            TableCell(workload, detail=_data(found.values())),
+            TableCell(series, detail=origin(found.values())),
+            _accuracy_cell(found.values()),
+            *_result_cells(found, summary.scenarios, links),
+        ]
+        for (workload, series), found in summary.by_series.items()
+    ]
+    return series_table(with_estimates("Results: medians of the valid runs", summary), summary, ["accuracy"], rows)
+
+
+def with_estimates(caption: str, summary: Summary) -> str:
+    """Return a caption, with the note on estimates if there are any."""
+    return f"{caption}. {ESTIMATE_NOTE}" if any(map(estimate_note, summary.runs)) else caption
+
+
+def series_table(
+    caption: str, summary: Summary, facts: Sequence[str], rows: Sequence[Sequence[TableCell | str]]
+) -> ReportTable:
+    """Return a table with a row for each series of a workload: its facts, then a column per scenario."""
+    columns = ["workload", "backend", *facts, *(f"{scenario}#" for scenario in summary.scenarios)]
+    return table(caption, columns, rows, is_sortable=len(rows) > 2, is_stacked=True)
 
 
 def origin(combinations: Iterable[Combination]) -> str:
@@ -148,10 +151,9 @@ def _result_cells(
         if each := found.get(scenario):
             bad = not_counted(len(each.bad), len(each.runs)) if each.bad and len(each.runs) > 1 else ""
             detail = "; ".join(filter(None, (each.spread(), bad)))
-            order = statistics.median(each.values) if each.values else None
             tone = "bad" if each.bad else ""
             lines = "\n".join(filter(None, (detail, *_latency_limits(each.newest))))
-            yield TableCell(each.middle(), detail=lines, tone=tone, order=order, link=links[each.name])
+            yield TableCell(each.middle(), detail=lines, tone=tone, order=each.median, link=links[each.name])
         else:
             yield NOTHING
 

@@ -12,6 +12,7 @@ from mlbench.comparison.measures import Measure, measures_of
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_names import short_id
+from mlbench.reports.comparison import interval_of
 from mlbench.reports.html.drawing import (
     FAINT,
     INK,
@@ -198,7 +199,7 @@ def _effect(name: str, each: Judged) -> _Effect:
         ratio=each.effect.ratio,
         low=each.effect.low if is_known else None,
         high=each.effect.high if is_known else None,
-        interval=f"{each.effect.low:.3f} to {each.effect.high:.3f}" if is_known else "unknown",
+        interval=interval_of(each.effect) if is_known else "unknown",
         verdict=str(each.verdict),
         text=f"{name}: x {each.effect.ratio:.3f}, {each.verdict}",
     )

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mlbench.comparison.measures import Measure, speeds_of, why_loads_differ
-from mlbench.reports.html.results import NOTHING
+from mlbench.reports.html.results import NOTHING, series_table
 from mlbench.reports.summary import Combination, Summary
-from mlbench.reports.table import ReportTable, TableCell, table
+from mlbench.reports.table import ReportTable, TableCell
 from mlbench.reports.units import three_digits
 
 
@@ -21,9 +21,7 @@ def speedup_table(summary: Summary) -> ReportTable | None:
     """
     rows: list[list[TableCell | str]] = []
     for workload in summary.workloads:
-        by_series: dict[str, dict[str, Combination]] = {}
-        for each in summary.of_workload(workload):
-            by_series.setdefault(each.series, {})[each.scenario] = each
+        by_series = {series: found for (name, series), found in summary.by_series.items() if name == workload}
         base, *others = by_series
         for series in others:
             cells = _cells(by_series[base], by_series[series])
@@ -32,14 +30,11 @@ def speedup_table(summary: Summary) -> ReportTable | None:
                 rows.append([workload, TableCell(series, detail=f"against {base}"), *shown])
     if not rows:
         return None
-    return table(
+    caption = (
         "Speed-up, by what mlbench compare judges: of runs that were sent at a rate, the latencies. 1 is as fast, 2 "
-        "twice as fast; which of them are more than chance is for mlbench compare to say",
-        ["workload", "backend", *(f"{scenario}#" for scenario in summary.scenarios)],
-        rows,
-        is_sortable=len(rows) > 2,
-        is_stacked=True,
+        "twice as fast; which of them are more than chance is for mlbench compare to say"
     )
+    return series_table(caption, summary, [], rows)
 
 
 def _cells(base: Mapping[str, Combination], other: Mapping[str, Combination]) -> Mapping[str, TableCell]:

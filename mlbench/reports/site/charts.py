@@ -9,6 +9,7 @@ from typing import Any
 from mlbench.comparison.history import History, Level, Point, Step
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.store.run_names import short_id
+from mlbench.reports.comparison import interval_of
 from mlbench.reports.html.drawing import INK, WARN, Figure, Mark, moment_axis, points, svg_of
 from mlbench.reports.table import TableCell, table
 from mlbench.reports.units import TIMES, number_of, plural, quantity
@@ -125,10 +126,5 @@ def _level_row(history: History, level: Level, step: Step | None) -> list[TableC
     change: TableCell | str = ""
     if step:
         told, tone = f"{step.verdict}, x {step.effect.ratio:.3f}", TONES.get(step.verdict, "")
-        change = TableCell(told, detail=interval_of(step), tone=tone)
+        change = TableCell(told, detail=interval_of(step.effect), tone=tone)
     return [since, number_of(count), quantity(level.value, history.unit), change]
-
-
-def interval_of(step: Step) -> str:
-    """Return the interval of a step's ratio."""
-    return f"{step.effect.low:.3f} to {step.effect.high:.3f}"

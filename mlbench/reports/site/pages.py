@@ -36,44 +36,38 @@ _MOST_CHANGES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _FirstPage:
-    """Values of the first page's template, by name."""
+class _ResultsPage:
+    """Values of a template with newest results, by name."""
 
     title: str
     base: str
     period: str
     headline: str
     is_good: bool
+    results: ReportTable
+    problems: Sequence[Problem]
+    links: Mapping[str, str]
+    changes: ReportTable | None
+    disclaimer: str = DISCLAIMER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FirstPage(_ResultsPage):
     lede: str
     tiers: Sequence[str]
     workloads: Mapping[str, str]
     overview: Figure | None
     machines: ReportTable
-    results: ReportTable
     scenario_note: str
-    changes: ReportTable | None
-    problems: Sequence[Problem]
-    links: Mapping[str, str]
-    disclaimer: str = DISCLAIMER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _WorkloadPage:
-    title: str
-    base: str
+class _WorkloadPage(_ResultsPage):
     site: str
-    period: str
-    headline: str
-    is_good: bool
-    results: ReportTable
-    problems: Sequence[Problem]
-    links: Mapping[str, str]
     backends: ReportTable | None
     backends_notes: Sequence[str]
     figures: Mapping[str, Sequence[Figure]]
     charts_left_out: int
-    changes: ReportTable | None
-    disclaimer: str = DISCLAIMER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from mlbench.comparison.compare import Cell, Judged
-from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_names import short_id
-from mlbench.reports.comparison import score_verdict
-from mlbench.reports.console import ESTIMATE_NOTE, accuracy, estimate_note, spell_target, standing, target_sign
-from mlbench.reports.html.results import NOTHING, links_of, origin
-from mlbench.reports.site.charts import TONES, interval_of
+from mlbench.reports.comparison import interval_of, score_verdict, speed_texts
+from mlbench.reports.console import accuracy, spell_target, standing, target_sign
+from mlbench.reports.html.results import NOTHING, links_of, origin, series_table, with_estimates
+from mlbench.reports.site.charts import TONES
 from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent
 from mlbench.reports.site.names import run_page, workload_page
 from mlbench.reports.summary import Combination, Summary, not_counted
 from mlbench.reports.table import ReportTable, TableCell, table
-from mlbench.reports.units import number_of, plural, quantity
+from mlbench.reports.units import number_of, plural
 
 _VERDICTS = {**TONES, SpeedVerdict.SUSPECTED: "bad", SpeedVerdict.CANNOT_TELL: "quiet"}
 _FEW_SCORES = 2
@@ -35,37 +32,20 @@ def links_to_runs(summary: Summary, base: str) -> Mapping[str, str]:
 
 def overview_table(summary: Summary) -> ReportTable:
     """Return a row per workload and series: its newest accuracy, and its newest result in each scenario."""
-    grouped: dict[tuple[str, str], dict[str, Combination]] = {}
-    for each in sorted(summary.combinations, key=lambda each: (each.workload, each.series)):
-        grouped.setdefault((each.workload, each.series), {})[each.scenario] = each
-    has_estimates = any(map(estimate_note, summary.runs))
-    rows: list[list[TableCell | str]] = []
-    for (workload, series), found in grouped.items():
-        cells = [_result_cell(found[name]) if name in found else NOTHING for name in summary.scenarios]
-        name = TableCell(workload, page=workload_page(workload))
-        rows.append(
-            [
-                name,
-                TableCell(series, detail=origin(found.values())),
-                _accuracy_cell([each.newest for each in found.values()]),
-                *cells,
-            ]
-        )
-    return table(
-        "Medians of the newest session" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
-        ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
-        rows,
-        is_sortable=len(rows) > 2,
-        is_stacked=True,
-    )
+    rows = []
+    for (workload, series), found in sorted(summary.by_series.items()):
+        row = [TableCell(workload, page=workload_page(workload)), TableCell(series, detail=origin(found.values()))]
+        row.append(_accuracy_cell([each.newest for each in found.values()]))
+        row += [_result_cell(found[name]) if name in found else NOTHING for name in summary.scenarios]
+        rows.append(row)
+    return series_table(with_estimates("Medians of the newest session", summary), summary, ["accuracy"], rows)
 
 
 def newest_table(content: WorkloadContent) -> ReportTable:
     """Return a row per combination: its newest result, its validity, and its last change of level."""
     rows = [_newest_row(trend) for trend in content.trends]
-    has_estimates = any(map(estimate_note, content.summary.runs))
     return table(
-        "Medians of the newest session, with the range of its runs" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
+        with_estimates("Medians of the newest session, with the range of its runs", content.summary),
         ["scenario", "backend", "result#", "verdict", "accuracy", "last change", "measured, UTC", "runs#"],
         rows,
         is_sortable=len(rows) > 2,
@@ -88,8 +68,7 @@ def _newest_row(trend: Trend) -> list[TableCell | str]:
 
 
 def _value_cell(each: Combination) -> TableCell:
-    order = statistics.median(each.values) if each.values else None
-    return TableCell(each.middle(), detail=each.spread(), tone="" if each.values else "bad", order=order)
+    return TableCell(each.middle(), detail=each.spread(), tone="" if each.values else "bad", order=each.median)
 
 
 def _verdict_cell(each: Combination) -> TableCell:
@@ -103,9 +82,8 @@ def _result_cell(each: Combination) -> TableCell:
     bad = not_counted(len(each.bad), len(each.runs)) if len(each.runs) > 1 else standing(each.newest)
     count = plural(len(each.runs), "run")
     detail = bad if each.bad else f"valid, {count}"
-    order = statistics.median(each.values) if each.values else None
     tone, page = "bad" if each.bad else "", run_page(each.newest.run_id)
-    return TableCell(each.middle(), detail=detail, tone=tone, order=order, page=page)
+    return TableCell(each.middle(), detail=detail, tone=tone, order=each.median, page=page)
 
 
 def _accuracy_cell(runs: Sequence[RunRecord]) -> TableCell:
@@ -172,7 +150,7 @@ def _change_row(change: LevelChange, base: str, has_workload: bool) -> list[Tabl
         TableCell(change.trend.name, detail=f"first run {first_run}"),
         change.history.measure,
         f"x {step.effect.ratio:.3f}",
-        interval_of(step),
+        interval_of(step.effect),
         TableCell(str(step.verdict), tone=TONES.get(step.verdict, "")),
         "; ".join(map(str, step.differences)) or TableCell("nothing recorded", tone="quiet"),
     ]
@@ -232,13 +210,11 @@ def _scores_cell(cell: Cell) -> TableCell:
 
 
 def _speed_cells(each: Judged) -> list[TableCell | str]:
-    sides = [
-        TableCell(quantity(usual_mean(values), each.unit), detail=plural(len(values), "run"))
-        for values in (each.base, each.new)
+    base, new, ratio, interval = speed_texts(each)
+    return [
+        TableCell(base, detail=plural(len(each.base), "run")),
+        TableCell(new, detail=plural(len(each.new), "run")),
+        ratio,
+        interval,
+        TableCell(str(each.verdict), tone=_VERDICTS.get(each.verdict, "")),
     ]
-    verdict = TableCell(str(each.verdict), tone=_VERDICTS.get(each.verdict, ""))
-    if each.effect is None:
-        return [*sides, "", "", verdict]
-    is_known = math.isfinite(each.effect.high)
-    interval = f"{each.effect.low:.3f} to {each.effect.high:.3f}" if is_known else "unknown"
-    return [*sides, f"x {each.effect.ratio:.3f}", interval, verdict]
