@@ -14,11 +14,10 @@ from pathlib import Path
 
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import DetailLog, read_detail, result_of
-from mlbench.records.run_record import RuleRecord
 from mlbench.rules.compliance import AuditComparison, audit_settings, compare_performance, score_difference_percent
 from mlbench.rules.official import SEEDS
 from mlbench.submission.checking.accuracy_folder import check_log
-from mlbench.submission.checking.findings import Reaction, TreeFinding
+from mlbench.submission.checking.findings import CheckedFolder, Reaction, TreeFinding
 from mlbench.submission.checking.folder_files import describe_difference
 from mlbench.submission.checking.network_names import explain_name
 from mlbench.submission.checking.reactions import reaction_to
@@ -42,30 +41,12 @@ _TOKEN_LINES = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Test:
+class _Test(CheckedFolder):
     """One compliance test of a result."""
 
     name: str
     sources: Sources
     """The files of the result that it belongs to."""
-    folder: Path
-
-    def finding(
-        self,
-        rule: str,
-        place: str,
-        message: str,
-        official: Reaction = Reaction.REFUSES,
-        *,
-        evidence: RuleRecord | None = None,
-    ) -> TreeFinding:
-        """Return a finding about a file or folder of the test."""
-        entry = self.sources.entry
-        path = (self.folder / place).relative_to(entry.root).as_posix()
-        message = message.replace(f"{self.folder}/", "")
-        return TreeFinding(
-            rule=rule, path=path, message=message, loses=entry.path, official=official, evidence=evidence
-        )
 
 
 def check_compliance(sources: Sources) -> Iterator[TreeFinding]:
@@ -75,7 +56,7 @@ def check_compliance(sources: Sources) -> Iterator[TreeFinding]:
         return
     folder = entry.submitter_folder / COMPLIANCE / entry.system / entry.model / entry.scenario
     for name in tests:
-        test = _Test(name=name, sources=sources, folder=folder / name)
+        test = _Test(name=name, sources=sources, entry=entry, folder=folder / name)
         if not os.path.isdir(test.folder):
             yield test.finding("compliance_tests", "", f"{entry.model} needs {', '.join(tests)}.")
             continue
@@ -177,8 +158,7 @@ def _outputs(test: _Test) -> Iterator[TreeFinding]:
     difference = describe_difference(folder, wanted)
     if difference:
         yield test.finding("compliance_files", "accuracy", f"{difference}.")
-    for problem in check_log(folder, Reaction.ACCEPTS):
-        yield test.finding(problem.rule, f"accuracy/{problem.place}", problem.message, problem.official)
+    yield from check_log(CheckedFolder(entry=test.entry, folder=folder), Reaction.ACCEPTS)
     if not is_passed and not difference:
         yield from _scores(test, folder)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from mlbench.records.run_record import RuleRecord
+from mlbench.submission.tree import ResultEntry
 
 
 class Reaction(StrEnum):
@@ -42,6 +44,35 @@ class TreeFinding:
     def is_refused_officially(self, path: str) -> bool:
         """Return whether it keeps the official checker from counting a result."""
         return self.official is Reaction.CRASHES or (self.official is Reaction.REFUSES and self.concerns(path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFolder:
+    """A folder about one result of a tree: what is wrong in it costs that result."""
+
+    entry: ResultEntry
+    folder: Path
+
+    def finding(  # noqa: PLR0913 - a finding has as many facts
+        self,
+        rule: str,
+        name: str,
+        message: str,
+        official: Reaction = Reaction.REFUSES,
+        *,
+        is_note: bool = False,
+        evidence: RuleRecord | None = None,
+    ) -> TreeFinding:
+        """Return a finding about a file or folder inside it; without a name, about itself."""
+        return TreeFinding(
+            rule=rule,
+            path=(self.folder / name).relative_to(self.entry.root).as_posix(),
+            message=message.replace(f"{self.folder}/", ""),
+            loses=self.entry.path,
+            official=official,
+            is_note=is_note,
+            evidence=evidence,
+        )
 
 
 def list_names(names: list[str], most: int = 3) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from mlbench.contracts.scenario import Scenario
 from mlbench.errors import DataError
-from mlbench.submission.checking.findings import Reaction, TreeFinding, list_names
+from mlbench.submission.checking.findings import CheckedFolder, Reaction, TreeFinding, list_names
 from mlbench.submission.checking.folder_files import list_files
 from mlbench.submission.checking.quirks import checker_quirks
 from mlbench.submission.configuration import read_equal_issue
@@ -37,65 +37,60 @@ def check_equal_issue(entry: ResultEntry, benchmark: Benchmark, scenario: Scenar
     """
     if entry.division == "open" or not benchmark.rules.equal_issue:
         return
+    place = CheckedFolder(entry=entry, folder=entry.measurements)
     is_strict = entry.division == "closed" and entry.model in checker_quirks().equal_issue_models
     if is_strict:
-        yield from _unreadable_lines(entry)
+        yield from _unreadable_lines(place)
     configured, _ = read_equal_issue(entry, benchmark.rules.name, scenario.loadgen)
     if configured is not True:
         key = f"{benchmark.rules.name}.*.sample_concatenate_permutation = 1"
-        yield _finding(
-            entry,
-            "equal_issue_configuration",
-            f"{USER_CONF} and {MLPERF_CONF} do not say that samples were sent equally often: {key}",
-            place=MLPERF_CONF,
-            official=Reaction.REFUSES if is_strict else Reaction.ACCEPTS,
-        )
+        message = f"{USER_CONF} and {MLPERF_CONF} do not say that samples were sent equally often: {key}"
+        official = Reaction.REFUSES if is_strict else Reaction.ACCEPTS
+        yield place.finding("equal_issue_configuration", MLPERF_CONF, message, official)
 
 
 def check_measurements(entry: ResultEntry) -> Iterator[TreeFinding]:
     """Yield what is wrong with the folder that describes how a result was measured."""
     folder = entry.measurements
+    place = CheckedFolder(entry=entry, folder=folder)
     if not os.path.isdir(folder):
-        yield _finding(entry, "measurements", "there is no such folder.")
+        yield place.finding("measurements", "", "there is no such folder.")
         return
     for name in _REQUIRED_FILES:
         if not is_file(folder / name):
-            yield _finding(entry, "measurement_files", "is missing.", place=name)
+            yield place.finding("measurement_files", name, "is missing.")
         elif not (folder / name).stat().st_size:
-            yield _finding(entry, "measurement_files", "is empty.", place=name)
+            yield place.finding("measurement_files", name, "is empty.")
     if not is_file(folder / _CALIBRATION):
         message = "is missing: the rules require a description of the calibration."
-        yield _finding(
-            entry, "calibration_process", message, place=_CALIBRATION, official=Reaction.ACCEPTS, is_note=True
-        )
-    yield from _description(entry)
+        yield place.finding("calibration_process", _CALIBRATION, message, Reaction.ACCEPTS, is_note=True)
+    yield from _description(place)
 
 
-def _description(entry: ResultEntry) -> Iterator[TreeFinding]:
-    names = list_files(entry.measurements)
+def _description(place: CheckedFolder) -> Iterator[TreeFinding]:
+    entry, names = place.entry, list_files(place.folder)
     found = [name for name in names if name.startswith(entry.system) and name.endswith(".json")]
     if not found:
         message = f"there is no {entry.system}*.json."
-        yield _finding(entry, "measurement_description", message, official=Reaction.CRASHES)
+        yield place.finding("measurement_description", "", message, Reaction.CRASHES)
         return
     if len(found) > 1:
         message = f"the official checker reads whichever of these it finds first: {list_names(found)}."
-        yield _finding(entry, "measurement_description", message, official=Reaction.ACCEPTS, is_note=True)
-    file = entry.measurements / found[0]
+        yield place.finding("measurement_description", "", message, Reaction.ACCEPTS, is_note=True)
+    file = place.folder / found[0]
     try:
         fields = read_json(file, what="description")
     except DataError as error:
-        message = error.message.replace(str(file), file.name)
-        yield _finding(entry, "measurement_description", message, place=file.name, official=Reaction.CRASHES)
+        yield place.finding("measurement_description", file.name, error.message, Reaction.CRASHES)
         return
     if not isinstance(fields, dict):
         # It looks for the fields in a list or a text without finding them, and cannot look into anything else.
         official = Reaction.REFUSES if isinstance(fields, list | str) else Reaction.CRASHES
-        yield _finding(entry, "measurement_description", "is not a JSON object.", place=file.name, official=official)
+        yield place.finding("measurement_description", file.name, "is not a JSON object.", official)
         return
     if empty := _empty_fields(fields):
         message = f"fields are missing or empty: {', '.join(empty)}."
-        yield _finding(entry, "measurement_fields", message, place=file.name)
+        yield place.finding("measurement_fields", file.name, message)
     yield from _code(entry, file)
 
 
@@ -123,35 +118,15 @@ def _code_finding(entry: ResultEntry, message: str) -> TreeFinding:
     return TreeFinding(rule="code", path=path, message=message, loses=entry.path)
 
 
-def _unreadable_lines(entry: ResultEntry) -> Iterator[TreeFinding]:
+def _unreadable_lines(place: CheckedFolder) -> Iterator[TreeFinding]:
     for name in (MLPERF_CONF, USER_CONF):
         try:
-            text = read_text(entry.measurements / name, what="LoadGen's configuration", replaces_errors=True)
+            text = read_text(place.folder / name, what="LoadGen's configuration", replaces_errors=True)
         except DataError:
             continue  # a missing file is a finding of its own
         for number, line in enumerate(text.splitlines(), 1):
             packed = "".join(line.split())
             if packed and not packed.startswith("#") and not _STRICT_LINE.fullmatch(packed):
                 message = f"line {number} is not model.scenario.key = value."
-                yield _finding(entry, "configuration_lines", message, place=name, official=Reaction.CRASHES)
+                yield place.finding("configuration_lines", name, message, Reaction.CRASHES)
                 break
-
-
-def _finding(  # noqa: PLR0913 - a finding has as many facts
-    entry: ResultEntry,
-    rule: str,
-    message: str,
-    *,
-    place: str = "",
-    official: Reaction = Reaction.REFUSES,
-    is_note: bool = False,
-) -> TreeFinding:
-    folder = entry.measurements.relative_to(entry.root).as_posix()
-    return TreeFinding(
-        rule=rule,
-        path=f"{folder}/{place}" if place else folder,
-        message=message,
-        loses=entry.path,
-        official=official,
-        is_note=is_note,
-    )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 from mlbench.contracts.rules import Tokens
 from mlbench.errors import DataError
@@ -13,7 +12,7 @@ from mlbench.loadgen.scenarios import OFFICIAL
 from mlbench.records.run_record import ResultRecord, RuleRecord
 from mlbench.rules.official import Category
 from mlbench.submission.checking.accuracy_folder import check_accuracy_folder
-from mlbench.submission.checking.findings import Reaction, TreeFinding
+from mlbench.submission.checking.findings import CheckedFolder, Reaction, TreeFinding
 from mlbench.submission.checking.folder_files import describe_difference
 from mlbench.submission.checking.implementations import check_equal_issue
 from mlbench.submission.checking.metered import check_power
@@ -63,87 +62,87 @@ class ResultCheck:
 
 def check_result(entry: ResultEntry) -> ResultCheck:
     """Return what is wrong with the logs and files of a result."""
+    place = CheckedFolder(entry=entry, folder=entry.root / entry.path)
     try:
         with refuse_odd_values("its files"):
             sources = read_sources(entry)
             samples = count_samples(sources.detail.values, sources.benchmark.rules, sources.scenario)
             result = make_result(sources.detail, sources.benchmark.rules, sources.scenario, samples)
-            findings = [*_name_findings(entry, sources), *_rule_findings(sources), *_file_findings(sources)]
-            findings += _key_findings(sources)
+            findings = [*_name_findings(place, sources), *_rule_findings(place, sources)]
+            findings += [*_file_findings(place, sources), *_key_findings(place, sources)]
     except DataError as error:
-        return ResultCheck(findings=[_explain_unread(entry, error)])
+        return ResultCheck(findings=[_explain_unread(place, error)])
     scores = dict(sources.test.printed.scores) if sources.test else {}
     return ResultCheck(findings=findings, sources=sources, result=result, scores=scores)
 
 
-def _explain_unread(entry: ResultEntry, error: DataError) -> TreeFinding:
+def _explain_unread(place: CheckedFolder, error: DataError) -> TreeFinding:
     """Return the reason why a result cannot be read, such as the log of another scenario."""
+    entry = place.entry
     if reason := explain_other_round(find_round(entry)):
-        return _finding(entry, _ROUND, "", reason)
-    message = error.message.replace(f"{entry.root / entry.path}/", "")
+        return place.finding(_ROUND, "", reason)
     try:
         detail, rules = read_damaged_detail(entry.performance / DETAIL), benchmark_of(entry).rules
         wanted = scenario_of(entry).name
     except DataError:
-        return _finding(entry, "performance_log", "", message)
+        return place.finding("performance_log", "", error.message)
     logged = detail.values.get("effective_scenario")
     is_of_another = str(logged) in _LOGGED and logged != wanted and not detail.errors
     is_taken = is_of_another and (rules.tokens is Tokens.MEASURED or detail.values.get("result_validity") == "VALID")
     reaction = Reaction.ACCEPTS if is_taken else Reaction.REFUSES
     if is_of_another and logged in checker_quirks().inferred.get(wanted, ()):
         message = f"its log is one of {logged}: the official checker infers a result; measure {wanted} itself."
-        return _finding(entry, "inferred", "performance/run_1", message, reaction)
-    return _finding(entry, "performance_log", "", message, reaction)
+        return place.finding("inferred", "performance/run_1", message, reaction)
+    return place.finding("performance_log", "", error.message, reaction)
 
 
-def _name_findings(entry: ResultEntry, sources: Sources) -> Iterator[TreeFinding]:
-    name = sources.scenario.name
+def _name_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFinding]:
+    entry, name = place.entry, sources.scenario.name
     if not is_named_officially(entry):
-        yield _finding(entry, "scenario_name", "", f"call the folder {name} or {name.lower()}.")
+        yield place.finding("scenario_name", "", f"call the folder {name} or {name.lower()}.")
     if tests := [test for test in _TESTS if test in f"{entry.submitter}/{entry.system}/{entry.model}"]:
         reaction = Reaction.REFUSES if "TEST05" in tests else Reaction.ACCEPTS
         message = f"a name contains {tests[0]}, by which the official checker knows a compliance test."
-        yield _finding(entry, "test_names", "", message, reaction)
+        yield place.finding("test_names", "", message, reaction)
     if message := explain_name(sources.description, sources.detail):
-        yield _finding(entry, "sut_name", f"performance/run_1/{DETAIL}", message)
+        yield place.finding("sut_name", f"performance/run_1/{DETAIL}", message)
     log = entry.accuracy / DETAIL
     if is_file(log) and (message := explain_name(sources.description, read_damaged_detail(log))):
-        yield _finding(entry, "sut_name", f"accuracy/{DETAIL}", message, Reaction.ACCEPTS)
+        yield place.finding("sut_name", f"accuracy/{DETAIL}", message, Reaction.ACCEPTS)
     names = {checker_quirks().names.get(model, model) for model in official_benchmarks()}
     if (mapped := mapped_model(entry)) and mapped not in names:
         known = ", ".join(sorted(names))
-        yield _finding(entry, "model_mapping", "", f"is mapped to {mapped}; the official checker knows {known}.")
-    yield from _open_category(entry, sources)
+        yield place.finding("model_mapping", "", f"is mapped to {mapped}; the official checker knows {known}.")
+    yield from _open_category(place, sources)
 
 
-def _open_category(entry: ResultEntry, sources: Sources) -> Iterator[TreeFinding]:
+def _open_category(place: CheckedFolder, sources: Sources) -> Iterator[TreeFinding]:
     """Yield that a category has no such model, which the official checker asks in the open division too."""
+    entry = place.entry
     names = str(sources.description.get("system_type")).split(",")
     known = sources.benchmark.rules.variants[sources.benchmark.variant]
     if entry.division == "open" and {*names} <= {*Category} and not {*names} & {*known}:
         message = f"v4.1 has no {entry.model} for {', '.join(names)}."
-        yield _finding(entry, "category", "", message)
+        yield place.finding("category", "", message)
 
 
-def _rule_findings(sources: Sources) -> Iterator[TreeFinding]:
+def _rule_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFinding]:
     for rule in judge_result(sources).rules:
         if rule.passed or not rule.required:
             continue
         is_open = sources.entry.division == "open" and rule.kind == "accuracy"
-        place = f"accuracy/{ACCURACY}" if rule.kind == "accuracy" else f"performance/run_1/{DETAIL}"
+        file = f"accuracy/{ACCURACY}" if rule.kind == "accuracy" else f"performance/run_1/{DETAIL}"
         reaction = Reaction.ACCEPTS if is_open else _reaction(rule, sources)
         message = rule.fix.replace("Try fp32, then another backend.", "") or "See the log."
-        yield _finding(sources.entry, rule.rule, place, message, reaction, is_note=is_open, evidence=rule)
+        yield place.finding(rule.rule, file, message, reaction, is_note=is_open, evidence=rule)
 
 
-def _key_findings(sources: Sources) -> Iterator[TreeFinding]:
+def _key_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFinding]:
     """Yield that a log has no rate of samples: the official checker reads it in addition to a rate of tokens."""
     key = sources.scenario.result_key
     if key not in sources.detail.values:
-        place = f"performance/run_1/{DETAIL}"
-        yield _finding(
-            sources.entry, "result_key", place, f"has no {key}, which LoadGen logs next to the rate of tokens."
-        )
+        message = f"has no {key}, which LoadGen logs next to the rate of tokens."
+        yield place.finding("result_key", f"performance/run_1/{DETAIL}", message)
 
 
 def _reaction(rule: RuleRecord, sources: Sources) -> Reaction:
@@ -157,53 +156,19 @@ def _reaction(rule: RuleRecord, sources: Sources) -> Reaction:
     return Reaction.ACCEPTS if is_met else Reaction.REFUSES
 
 
-def _file_findings(sources: Sources) -> Iterator[TreeFinding]:
-    entry = sources.entry
+def _file_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFinding]:
+    entry = place.entry
     allowed = (SUMMARY, DETAIL, ACCURACY_LOG, *([SPL] if entry.has_power else []))
     if difference := describe_difference(entry.performance, (), allowed):
-        yield _finding(entry, "performance_extra_files", "performance/run_1", f"{difference}.")
-    for problem in check_accuracy_folder(entry.accuracy, sources.benchmark, sources.scenario):
-        is_lenient = entry.division == "open" and problem.rule != "accuracy_scores"
-        yield _finding(
-            entry,
-            problem.rule,
-            f"accuracy/{problem.place}".rstrip("/"),
-            problem.message,
-            Reaction.ACCEPTS if is_lenient else problem.official,
-            is_note=is_lenient,
-        )
+        yield place.finding("performance_extra_files", "performance/run_1", f"{difference}.")
+    accuracy = CheckedFolder(entry=entry, folder=entry.accuracy)
+    for found in check_accuracy_folder(accuracy, sources.benchmark, sources.scenario):
+        is_lenient = entry.division == "open" and found.rule != "accuracy_scores"
+        yield replace(found, official=Reaction.ACCEPTS, is_note=True) if is_lenient else found
     if sources.test is None and is_file(entry.accuracy / ACCURACY):
         reasons = [each.reason for each in sources.unread if each.path == entry.accuracy / ACCURACY]
-        is_open = entry.division == "open"
-        yield _finding(
-            entry,
-            "accuracy_scores",
-            f"accuracy/{ACCURACY}",
-            reasons[0] if reasons else "contains no score.",
-            Reaction.ACCEPTS if is_open else Reaction.REFUSES,
-            is_note=is_open,
-        )
+        message, is_open = reasons[0] if reasons else "contains no score.", entry.division == "open"
+        reaction = Reaction.ACCEPTS if is_open else Reaction.REFUSES
+        yield place.finding("accuracy_scores", f"accuracy/{ACCURACY}", message, reaction, is_note=is_open)
     yield from check_equal_issue(entry, sources.benchmark, sources.scenario)
-    for power in check_power(entry):
-        yield _finding(entry, power.rule, power.place, power.message, power.official)
-
-
-def _finding(  # noqa: PLR0913 - a finding has as many facts
-    entry: ResultEntry,
-    rule: str,
-    place: str,
-    message: str,
-    official: Reaction = Reaction.REFUSES,
-    *,
-    is_note: bool = False,
-    evidence: RuleRecord | None = None,
-) -> TreeFinding:
-    return TreeFinding(
-        rule=rule,
-        path=str(Path(entry.path) / place),
-        message=message,
-        loses=entry.path,
-        official=official,
-        is_note=is_note,
-        evidence=evidence,
-    )
+    yield from check_power(place)
