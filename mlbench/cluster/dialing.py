@@ -116,10 +116,15 @@ class Asking:
 
     def answer(self, timeout_s: float | None) -> Message | None:
         """Wait for the next answer; None when there will be none, or in time."""
-        try:
-            return self._answers.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
+        return next_of(self._answers, timeout_s)
+
+
+def next_of(answers: queue.Queue[Message | None], timeout_s: float | None) -> Message | None:
+    """Wait for the next of some answers; None when there will be none, or in time."""
+    try:
+        return answers.get(timeout=timeout_s)
+    except queue.Empty:
+        return None
 
 
 def open_link(line: socket.socket, role: str, session: str, on_message: OnMessage, on_end: OnEnd) -> Link:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlbench.errors import UsageError
 from mlbench.execution.instances.messages import Line
-from mlbench.execution.processes.failures import error_from_wire, report_from_values
+from mlbench.execution.instances.refusals import refusal_in
 from mlbench.execution.processes.side_process import SideProcess
 
 _ENDS_WITHIN_S = 10.0
@@ -63,8 +63,8 @@ class PlacedNodes:
                 f"no Ray cluster can be used at {self._where}: Ray ended the process that asked for it.",
                 hint="Set execution.cluster to HOST:PORT of its head; the run's log has Ray's messages.",
             )
-        if message.kind == "refused":
-            raise error_from_wire(report_from_values(message.facts.get("error")))
+        if error := refusal_in(message):
+            raise error
         self.addresses: list[str] = message.facts["addresses"]
         self.token = bytes.fromhex(message.facts["token"])
         self.ray_version: str = message.facts["ray"]

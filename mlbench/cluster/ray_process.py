@@ -19,15 +19,14 @@ import secrets
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from mlbench.cluster.addresses import Address
 from mlbench.errors import UsageError, describe_error, one_line
 from mlbench.execution.instances.messages import Line
-from mlbench.execution.processes.failures import ProcessEndedError, error_from_wire, error_to_wire
+from mlbench.execution.instances.refusals import send_refusal
+from mlbench.execution.processes.failures import ProcessEndedError, error_from_wire
 from mlbench.execution.processes.started_process import take_socket
 
 AUTO, LOCAL = "auto", "local"
@@ -50,8 +49,7 @@ def main() -> int:
     try:
         nodes = _Nodes(asked.facts)
     except Exception as error:  # reported to the run, which decides what it means
-        traceback.print_exc()
-        line.send("refused", error=asdict(error_to_wire(error)))
+        send_refusal(line, error)
         return 1
     line.send("placed", addresses=nodes.addresses, token=nodes.token.hex(), ray=nodes.version)
     try:

@@ -1,4 +1,4 @@
-"""The samples that a node has received and not yet answered."""
+"""The samples that a node has received and not yet answered, and the engine that answers them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any, NoReturn
 
+from mlbench.cluster.sample_form import SampleReader, samples_from_wire
 from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Engine, Samples
+from mlbench.execution.instances.messages import Message, MessageSink, NoMessageError
+from mlbench.execution.instances.serving import LineReply, Part, Served
 
 _BEYOND = 1 << 40
 
@@ -54,3 +58,58 @@ class ReceivedSamples(Dataset):
     def sample(self, index: int) -> Any:
         """Return a sample that has arrived."""
         return self._samples[index]
+
+
+class ServedContent(Served):
+    """An engine that is sent samples with their data, and holds each until it is answered."""
+
+    def __init__(self, part: Part, engine: Engine, control: MessageSink, most_open: int) -> None:
+        """Store what serves, where its progress goes, and the most samples that it holds."""
+        super().__init__(part, engine, control)
+        self._most_open = most_open
+        packages = {type(each).__module__.partition(".")[0] for each in (part.dataset, part.model.program)}
+        self._reader = SampleReader(["mlbench.contracts", "mlbench.toolkit", *(packages - {"mlbench"})])
+        self._received = ReceivedSamples(part.dataset.count)
+
+    def _samples(self, message: Message) -> Samples:
+        """Take the samples of a message.
+
+        Raises:
+            NoMessageError: these are not samples, or more than this node holds.
+        """
+        serials, indices, *arrays = message.arrays
+        values = samples_from_wire(message.facts, arrays, self._reader)
+        if not len(values) == len(indices) == len(serials) or len(values) + len(self._received) > self._most_open:
+            raise NoMessageError(f"{len(values)} samples and {len(indices)} indices for {len(self._received)}")
+        ids = tuple(serials.tolist())
+        return Samples(ids, tuple(map(self._received.add, ids, indices.tolist(), values)), self._received)
+
+    def _reply(self, line: MessageSink, test: int) -> LineReply:
+        return _ContentReply(line, test, self._received)
+
+    def _warm_up(self, message: Message, line: MessageSink) -> None:
+        values = samples_from_wire(message.facts, message.arrays, self._reader)
+        serials = range(-len(values), 0)
+        keys = list(map(self._received.add, serials, range(len(values)), values))
+        try:
+            self._warm_up_on(Samples(serials, keys, self._received), line)
+        finally:
+            self._received.remove(serials)
+
+
+class _ContentReply(LineReply):
+    """Sends answers, and forgets the samples that were answered."""
+
+    def __init__(self, line: MessageSink, test: int, received: ReceivedSamples) -> None:
+        super().__init__(line, test)
+        self._received = received
+
+    def give_up(self, samples: Samples, reason: str) -> None:
+        """Send why those of these samples fail that are still open."""
+        self._received.remove(samples.ids)
+        super().give_up(samples, reason)
+
+    def _send(self, kind: str, samples: Samples, arrays: Sequence[Any] = (), **facts: Any) -> None:
+        if kind != "first_token":
+            self._received.remove(samples.ids)
+        super()._send(kind, samples, arrays, **facts)

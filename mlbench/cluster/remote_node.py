@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mlbench.cluster.addresses import Address
-from mlbench.cluster.dialing import Asking, Dialer, open_link
+from mlbench.cluster.dialing import Asking, Dialer, next_of, open_link
 from mlbench.cluster.link import Link, OnEnd, OnMessage
-from mlbench.cluster.sample_form import samples_to_wire
-from mlbench.contracts.engine import Capacity, Samples
-from mlbench.errors import UsageError
-from mlbench.execution.instances.dispatcher import Consumer
+from mlbench.cluster.sample_form import Form, samples_to_wire
+from mlbench.contracts.engine import Samples
+from mlbench.errors import MlbenchError, UsageError
 from mlbench.execution.instances.messages import Message, numbers
-from mlbench.execution.processes.failures import FailureKind, ProcessEndedError, error_from_wire, report_from_values
+from mlbench.execution.instances.worker import Worker
 from mlbench.records.node_record import NodeRecord
 
-_UNTRIED = Capacity(batch=1, in_flight=8)
 _ROUND_TRIPS = 5
+REPORTS_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,33 +76,22 @@ class _Occupancy:
             self._in_flight_ns += passed_ns * self._open
 
 
-class RemoteNode:
+class RemoteNode(Worker):
     """A node as its client has it. Answers are handled by the threads of its links, through ``on_message``."""
 
     def __init__(self, address: Address, facts: NodeRecord) -> None:
         """Store who it is; nothing is connected."""
+        super().__init__(f"node {facts.name} ({address})")
         self.address = address
         self.facts = facts
-        self.consumer = Consumer(self._give, _UNTRIED)
-        """Its consumer in the queue."""
-        self.ended = ""
-        """Reason of its loss; empty while it serves."""
         self.round_trip_ns = 0
-        self.device: str | None = None
-        """Device of its engine, once known."""
         self.traffic = NodeTraffic()
         """Traffic before the last statistics."""
-        self._asking = Asking()
-        self._naming = Asking()
+        self._names: queue.Queue[Message | None] = queue.Queue()
         self._control: Link | None = None
         self._samples: list[Link] = []
         self._next = 0
         self._occupancy = _Occupancy()
-
-    @property
-    def title(self) -> str:
-        """Its name and address, as a user reads them."""
-        return f"node {self.facts.name} ({self.address})"
 
     @property
     def last_message_s(self) -> float:
@@ -117,7 +106,7 @@ class RemoteNode:
             UsageError: it does not answer, or serves another run.
         """
         self._control = open_link(dialer.dial(self.address), "control", session, on_message, on_end)
-        self.answered()
+        self.wait_for_answer()
         for _ in range(connections):
             joined = Asking()
 
@@ -130,7 +119,7 @@ class RemoteNode:
 
             self._samples.append(open_link(dialer.dial(self.address), "samples", session, take, note_end))
             if joined.answer(None) is None:
-                raise UsageError(f"{self.title} {joined.ended}.", hint="Look at its log.")
+                raise UsageError(f"{self.name} {joined.ended}.", hint="Look at its log.")
 
     @property
     def threads(self) -> list[int]:
@@ -148,41 +137,45 @@ class RemoteNode:
             _send(link, "flush")
 
     def take_answer(self, message: Message | None) -> None:
-        """Hand an answer to the thread that asked; None: there will be no more."""
-        waiting = self._naming if message and message.kind == "named" else self._asking
-        if message is not None:
-            waiting.take(self._control, message)  # type: ignore[arg-type]
-            return
-        for each in (self._asking, self._naming):
-            each.note_end(self._control, "")  # type: ignore[arg-type]
+        """Hand an answer to the thread that asked; None: there will be no more, and no name either."""
+        super().take_answer(message)
+        if message is None:
+            self._names.put(None)
 
-    def answered(self) -> Message:
+    def take_name(self, message: Message) -> None:
+        """Hand a name to the thread that asked for it."""
+        self._names.put(message)
+
+    def wait_for_answer(self) -> Message:
         """Wait for the answer to a request; the engine ends the wait for a node that is silent.
 
         Raises:
             MlbenchError: it refuses, and a user can act on that.
             ProcessEndedError: it refuses for another reason, or was lost.
         """
-        message = None if self.ended else self._asking.answer(None)
+        message = None if self.ended else super().wait_for_answer()
         if message is None:
             raise self.error()
-        if message.kind == "refused":
-            error = error_from_wire(report_from_values(message.facts.get("error")))
-            if isinstance(error, ProcessEndedError):
-                raise ProcessEndedError(f"{self.title}: {error}", error.kind)
-            raise type(error)(f"{self.title}: {error.message}", hint=error.hint)
+        self.check(message)
         return message
 
-    def answer_or_none(self, timeout_s: float) -> Message | None:
-        """Wait for the answer to a request; None where it refuses, was lost, or takes longer than that."""
-        message = self._asking.answer(timeout_s)
+    def check(self, message: Message) -> None:
+        """Raise if an answer is a refusal, and say whose, as a `Worker` does."""
+        try:
+            super().check(message)
+        except MlbenchError as error:
+            raise type(error)(f"{self.name}: {error.message}", hint=error.hint) from None
+
+    def wait_for_report(self) -> Message | None:
+        """Wait for the answer to a question; None where it refuses, was lost, or takes long."""
+        message = next_of(self._answers, REPORTS_WITHIN_S)
         return message if message and message.kind == "done" else None
 
     def ask_name(self, timeout_s: float) -> str:
         """Return the name that it says now, over the network; empty where it does not answer."""
         began_ns = time.perf_counter_ns()
         self.send("name")
-        message = None if self.ended else self._naming.answer(timeout_s)
+        message = None if self.ended else next_of(self._names, timeout_s)
         if message is None:
             return ""
         passed_ns = time.perf_counter_ns() - began_ns
@@ -193,10 +186,6 @@ class RemoteNode:
         """Time a few questions, while nothing else is on the way."""
         for _ in range(_ROUND_TRIPS):
             self.ask_name(timeout_s)
-
-    def error(self) -> ProcessEndedError:
-        """Return its loss as an error."""
-        return ProcessEndedError(self.ended or f"{self.title} is gone", FailureKind.EXIT)
 
     def note_answered(self, count: int) -> None:
         """Note that so many samples were answered."""
@@ -212,20 +201,17 @@ class RemoteNode:
             link.close(patience_s)
 
     def _give(self, samples: Samples, test: int, is_flushed: bool) -> None:
+        """Send samples over the connection whose turn it is, in one message, which contains only this query."""
         self._occupancy.change(len(samples))
-        self._send_samples(samples, test, is_flushed)
-
-    def _send_samples(self, samples: Samples, test: int, is_flushed: bool) -> None:
-        """Send samples with their data in one message, which contains only this query."""
-        forms, arrays = samples_to_wire(samples.data())
+        form, arrays = self._content(samples)
         keys = numbers(samples.ids), numbers(samples.indices)
-        self._send_in_turn([*keys, *arrays], test=test, is_flushed=is_flushed, **forms)
-
-    def _send_in_turn(self, arrays: Sequence[np.ndarray], **facts: Any) -> None:
-        """Send samples over the connection whose turn it is."""
         link = self._samples[self._next % len(self._samples)]
         self._next += 1
-        _send(link, "samples", arrays, **facts)
+        _send(link, "samples", [*keys, *arrays], test=test, is_flushed=is_flushed, **form)
+
+    def _content(self, samples: Samples) -> tuple[Mapping[str, Form], Sequence[np.ndarray]]:
+        """Return what travels besides the numbers of samples: their form, and their arrays."""
+        return samples_to_wire(samples.data())
 
 
 def _send(link: Link, kind: str, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:

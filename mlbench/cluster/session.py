@@ -30,7 +30,6 @@ import logging
 import queue
 import tempfile
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -39,19 +38,19 @@ from typing import Any
 from pydantic import JsonValue
 
 from mlbench.cluster.link import Link
-from mlbench.cluster.own_data import OwnDataServing
-from mlbench.cluster.received import ReceivedSamples
-from mlbench.cluster.sample_form import SampleReader, samples_from_wire
+from mlbench.cluster.received import ServedContent
 from mlbench.contracts.dataset import Dataset
-from mlbench.contracts.engine import Capacity, Engine, Samples
-from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.engine import Engine
 from mlbench.contracts.model import Model
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.errors import UsageError
 from mlbench.execution.engine_choice import contain_refusals, engine_of
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.messages import Message, NoMessageError
-from mlbench.execution.instances.serving import LineReply, Part, answer_about, submit_to, warm_up_engine
+from mlbench.execution.instances.refusals import send_refusal
+from mlbench.execution.instances.serving import Part, Served
 from mlbench.execution.processes.failures import error_to_wire
+from mlbench.execution.variations import Variation
 from mlbench.records.node_record import NodeRecord
 from mlbench.records.stored import Stored
 from mlbench.settings.layers import GuardedSetting, refuse_foreign
@@ -60,6 +59,7 @@ logger = logging.getLogger(__name__)
 
 _SHARED_FACTS = ("workload", "backend", "profile", "weights")
 """Facts of a job that must be the node's."""
+_OF_DATA = ("load", "unload", "vary")
 
 
 class NodeConfig(Stored):
@@ -90,7 +90,7 @@ class Session:
         self._id = ""
         self._control: Link | None = None
         self._questions: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._serving: _Serving | OwnDataServing | None = None
+        self._served: Served | None = None
 
     def take(self, link: Link, message: Message) -> None:
         """Handle a message.
@@ -107,8 +107,8 @@ class Session:
                 link.send("named", name=self._config.facts.name)
             case "control", "start" | "warm_up" | "report" | "load" | "unload" | "vary":
                 self._questions.put(message)
-            case "samples", "samples" | "flush" if self._serving:
-                self._serving.take(link, message)
+            case "samples", "samples" | "flush" if self._served:
+                self._served.take(message, link)
             case _:
                 raise NoMessageError(f"a {message.kind!r} out of place")
 
@@ -129,8 +129,7 @@ class Session:
                 except OSError:
                     logger.info("the client left before it was answered")
                 except Exception as error:  # reported to the client, which decides what it means
-                    traceback.print_exc()
-                    self._control.send("refused", error=asdict(error_to_wire(error)))
+                    send_refusal(self._control, error)
 
     def _open(self, link: Link, message: Message) -> None:
         match message.facts:
@@ -157,19 +156,14 @@ class Session:
     def _answer(self, message: Message, control: Link, stack: ExitStack) -> None:
         if message.kind == "start":
             part, engine = self._start(message.facts["job"], stack)
-            self._serving = self._serve(part, engine, control)
+            self._served = self._serve(part, engine, control)
             control.send("done", fingerprints=fingerprints_of(part.model, part.dataset))
-        elif self._serving is None:
+        elif self._served is None:
             raise NoMessageError(f"a {message.kind!r} before a start")
-        elif isinstance(self._serving, OwnDataServing):
-            self._serving.answer(message)
-        elif message.kind == "warm_up":
-            capacity = self._serving.warm_up(message)
-            control.send("done", batch=capacity.batch, in_flight=capacity.in_flight)
-        elif message.kind == "report":
-            control.send("done", answer=self._serving.answer(message.facts["what"]))
-        else:
+        elif message.kind in _OF_DATA and not self._config.has_data:
             raise NoMessageError(f"a {message.kind!r} to a node without data")
+        else:
+            self._served.take(message, control)
 
     def _start(self, job: Mapping[str, Any], stack: ExitStack) -> tuple[Part, Engine]:
         own = self._config.facts
@@ -196,12 +190,12 @@ class Session:
     def _guards(self) -> Sequence[GuardedSetting]:
         return [each for each in self._config.guards if each.key not in self._config.settings]
 
-    def _serve(self, part: Part, engine: Engine, control: Link) -> _Serving | OwnDataServing:
-        if self._config.has_data:
-            return OwnDataServing(part, engine, control)
-        if not isinstance(program := part.model.program, GenerationProgram):
-            program.listener = lambda done, of: control.send("step", done=done, of=of)
-        return _Serving(part, engine, self._config.most_open)
+    def _serve(self, part: Part, engine: Engine, control: Link) -> Served:
+        """Serve samples: a node with several instances sends their numbers one step further."""
+        if not self._config.has_data:
+            return ServedContent(part, engine, control, self._config.most_open)
+        kind = _ServedInstances if isinstance(engine, ReplicatedEngine) else Served
+        return kind(part, engine, control)
 
 
 def _start_instances(building: Building, part: Part, stack: ExitStack) -> tuple[Part, Engine]:
@@ -212,74 +206,19 @@ def _start_instances(building: Building, part: Part, stack: ExitStack) -> tuple[
     return replace(part, dataset=engine.library), engine
 
 
-class _Serving:
-    """An engine, and the samples that it has."""
+class _ServedInstances(Served):
+    """The instances of a node, as one engine: samples are with them, not in this process."""
 
-    def __init__(self, part: Part, engine: Engine, most_open: int) -> None:
-        self._part = part
-        self._engine = engine
-        self._most_open = most_open
-        packages = {type(each).__module__.partition(".")[0] for each in (part.dataset, part.model.program)}
-        self._reader = SampleReader(["mlbench.contracts", "mlbench.toolkit", *(packages - {"mlbench"})])
-        self._received = ReceivedSamples(part.dataset.count)
-        self._replies: dict[tuple[Link, int], _NodeReply] = {}
-        self._submitting = threading.Lock()  # connections have a thread each, and an engine is called by one
+    _engine: ReplicatedEngine
 
-    def take(self, link: Link, message: Message) -> None:
-        """Give the engine samples, or flush it.
+    def _length(self, index: int) -> int:
+        return self._engine.length_of(index)
 
-        Raises:
-            NoMessageError: these are not samples, or more than this node holds.
-        """
-        with self._submitting:
-            if message.kind == "samples":
-                self._submit(link, message)
-            if message.kind == "flush" or message.facts["is_flushed"]:
-                self._engine.flush()
+    def _vary_samples(self, made: Mapping[int, Variation]) -> Dataset:
+        return self._engine.vary(made)
 
-    def warm_up(self, message: Message) -> Capacity:
-        """Warm the engine up on the samples of a message, and return its capacity."""
-        values = samples_from_wire(message.facts, message.arrays, self._reader)
-        serials = range(-len(values), 0)
-        keys = list(map(self._received.add, serials, range(len(values)), values))
-        try:
-            return warm_up_engine(self._engine, Samples(serials, keys, self._received), self._part.plan)
-        finally:
-            self._received.remove(serials)
-
-    def answer(self, what: str) -> Any:
-        """Return statistics or facts of the engine or its process."""
-        return answer_about(what, self._engine, self._part.backend.observe)
-
-    def _submit(self, link: Link, message: Message) -> None:
-        test, (serials, indices, *arrays) = message.facts["test"], message.arrays
-        values = samples_from_wire(message.facts, arrays, self._reader)
-        if not len(values) == len(indices) == len(serials) or len(values) + len(self._received) > self._most_open:
-            raise NoMessageError(f"{len(values)} samples and {len(indices)} indices for {len(self._received)}")
-        ids = tuple(serials.tolist())
-        keys = tuple(map(self._received.add, ids, indices.tolist(), values))
-        reply = self._replies.get((link, test))
-        if reply is None:
-            reply = self._replies[link, test] = _NodeReply(link, test, self._received)
-        submit_to(self._engine, Samples(ids, keys, self._received), reply)
-
-
-class _NodeReply(LineReply):
-    """Sends answers, and forgets the samples that were answered."""
-
-    def __init__(self, link: Link, test: int, received: ReceivedSamples) -> None:
-        super().__init__(link, test)
-        self._received = received
-
-    def give_up(self, samples: Samples, reason: str) -> None:
-        """Send why those of these samples fail that are still open."""
-        self._received.remove(samples.ids)
-        super().give_up(samples, reason)
-
-    def _send(self, kind: str, samples: Samples, arrays: Sequence[Any] = (), **facts: Any) -> None:
-        if kind != "first_token":
-            self._received.remove(samples.ids)
-        super()._send(kind, samples, arrays, **facts)
+    def _observe(self) -> RuntimeFacts:
+        return self._engine.runtime()
 
 
 def fingerprints_of(model: Model, dataset: Dataset) -> dict[str, str]:

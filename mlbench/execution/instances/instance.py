@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mlbench.contracts.engine import Capacity, Samples
+from mlbench.contracts.statistics import EngineStatistics, InstanceStatistics
 from mlbench.execution.cores import Core
-from mlbench.execution.instances.dispatcher import Consumer
-from mlbench.execution.instances.messages import Line, Message, NoMessageError, numbers
-from mlbench.execution.processes.failures import (
-    FailureKind,
-    ProcessEndedError,
-    describe_exit,
-    error_from_wire,
-    report_from_values,
-)
+from mlbench.execution.instances.messages import Line, Message, NoMessageError
+from mlbench.execution.instances.worker import Worker
+from mlbench.execution.processes.failures import describe_exit
 from mlbench.execution.processes.patience import Silence
 from mlbench.execution.processes.side_process import SideProcess
 from mlbench.execution.processes.usage import oom_kills_so_far
@@ -26,24 +21,16 @@ from mlbench.execution.processes.usage import oom_kills_so_far
 _ENDS_WITHIN_S = 10.0
 _ANSWERS_WITHIN_S = 30.0
 _PULSE_S = 0.5
-_UNTRIED = Capacity(batch=1, in_flight=8)
 
 
-class Instance:
-    """A process with an engine. `answer` is called by the receiving thread, everything else by others."""
+class Instance(Worker):
+    """A process with an engine, on this machine."""
 
     def __init__(self, number: int, of: int, cores: Sequence[Core], device: str = "") -> None:
         """Start its process on these cores, where it sees one device alone, if one is named."""
-        self.number = number
-        self.name = f"instance {number} of {of}"
-        self.consumer = Consumer(self._give, _UNTRIED)
-        """Its consumer in the queue."""
-        self.ended = ""
-        """Reason of an early end; empty while it runs."""
-        self._kind = FailureKind.EXIT
+        super().__init__(f"instance {number} of {of}")
         self._killed = ""
         self._oom_kills = oom_kills_so_far()
-        self._answers: queue.Queue[Message | None] = queue.Queue()
         self.processors = sorted(number for core in cores for number in core.processors)
         self.device = device
         self._process = SideProcess(
@@ -93,14 +80,8 @@ class Instance:
         processors: Sequence[int] = message.facts["processors"]
         return processors
 
-    def answer(self, message: Message | None) -> None:
-        """Hand an answer to the thread that asked; None: there will be no more."""
-        self._answers.put(message)
-
-    def answered(self, *, is_patient: bool) -> Message | None:
-        """Wait for the answer to a request; None if the instance ended, by itself or killed for not answering."""
-        if is_patient:
-            return self._answers.get()
+    def wait_for_report(self) -> Message | None:
+        """Wait for the answer to a question; None if the instance ended, by itself or killed for not answering."""
         silence = Silence(self._process.tree())
         while True:
             try:
@@ -110,27 +91,14 @@ class Instance:
                     self.kill(f"did not answer for {_ANSWERS_WITHIN_S:g} s, and was killed")
                     return self._answers.get()
 
-    def check(self, message: Message) -> None:
-        """Raise if an answer is a refusal.
-
-        Raises:
-            MlbenchError: it is, and a user can act on it.
-            ProcessEndedError: it is, because of another error.
-        """
-        if message.kind == "refused":
-            error = error_from_wire(report_from_values(message.facts.get("error")))
-            if isinstance(error, ProcessEndedError):
-                raise ProcessEndedError(f"{self.name}: {error}", error.kind)
-            raise error
-
     def note_end(self) -> None:
         """Determine how a process ended that closed its socket."""
         self._kind, how = describe_exit(self._process.wait(_ENDS_WITHIN_S), self._oom_kills)
         self.ended = f"{self.name} {self._killed or how}"
 
-    def error(self) -> ProcessEndedError:
-        """Return its end as an error."""
-        return ProcessEndedError(self.ended, self._kind)
+    def describe(self, counted: EngineStatistics | None) -> InstanceStatistics:
+        """Return its part of the statistics, with where it runs."""
+        return replace(super().describe(counted), processors=self.processors, device=self.device)
 
     def hang_up(self) -> None:
         """Ask it to exit."""
@@ -143,7 +111,3 @@ class Instance:
     def close(self) -> None:
         """Close the socket."""
         self._process.line.close()
-
-    def _give(self, samples: Samples, test: int, is_flushed: bool) -> None:
-        keys = numbers(samples.ids), numbers(samples.indices)
-        self.send("samples", keys, test=test, is_flushed=is_flushed)

@@ -6,8 +6,8 @@ import gc
 import importlib
 import logging
 import os
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,8 +23,8 @@ from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.errors import describe_error, one_line
 from mlbench.execution.engine_choice import contain_refusals, engine_of
 from mlbench.execution.instances.messages import Line, Message, MessageSink, NoMessageError, numbers
+from mlbench.execution.instances.refusals import send_refusal
 from mlbench.execution.plain_values import plain_entries
-from mlbench.execution.processes.failures import error_to_wire
 from mlbench.execution.processes.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.wire.engine_statistics import statistics_to_json
@@ -59,15 +59,14 @@ def serve(line: Line) -> int:
             made = engine_of(part.backend, part.model, part.plan)
             with contain_refusals(made):
                 engine = stack.enter_context(made)
-        except Exception as error:  # any exception is reported to the other side; the traceback stays in the log
-            traceback.print_exc()
-            line.send("refused", error=asdict(error_to_wire(error)))
+        except Exception as error:  # any exception is reported to the other side
+            send_refusal(line, error)
             return 1
         line.send("done", processors=_processors())
         served = Served(part, engine, line)
         try:
             while message := line.receive():
-                served.take(message)
+                served.take(message, line)
         except NoMessageError as error:
             logger.error("the run sent an invalid message: %s", error)
             return 1
@@ -86,47 +85,61 @@ def _processors() -> list[int]:
 
 
 class Served:
-    """An engine and its dataset, behind a socket."""
+    """An engine and its dataset, behind the connections to one client."""
 
-    def __init__(self, part: Part, engine: Engine, line: MessageSink) -> None:
-        """Store what serves, and where answers go."""
+    def __init__(self, part: Part, engine: Engine, control: MessageSink) -> None:
+        """Store what serves, and where its progress within a batch goes."""
         self._part = part
         self._dataset = part.dataset
         self._engine = engine
-        self._line = line
-        self._replies: dict[int, LineReply] = {}
+        self._replies: dict[tuple[MessageSink, int], LineReply] = {}
+        self._submitting = threading.Lock()  # connections may have a thread each, and an engine is called by one
         self._questions = {"load": self._load, "warm_up": self._warm_up, "vary": self._vary, "report": self._report}
         if not isinstance(program := part.model.program, GenerationProgram):
-            program.listener = lambda done, of: line.send("step", done=done, of=of)
+            program.listener = lambda done, of: control.send("step", done=done, of=of)
 
-    def take(self, message: Message) -> None:
-        """Handle a message."""
+    def take(self, message: Message, line: MessageSink) -> None:
+        """Handle a message; answers go where it came from."""
         match message.kind:
             case "samples":
-                self._submit(message)
+                with self._submitting:
+                    self._submit(message, line)
+                    if message.facts["is_flushed"]:
+                        self._engine.flush()
             case "flush":
-                self._engine.flush()
+                with self._submitting:
+                    self._engine.flush()
             case "unload":
                 self._part.dataset.unload(message.arrays[0].tolist())
             case question:
                 try:
-                    self._questions[question](message)
+                    self._questions[question](message, line)
                 except Exception as error:  # reported to the other side, which decides what it means
-                    traceback.print_exc()
-                    self._line.send("refused", error=asdict(error_to_wire(error)))
+                    send_refusal(line, error)
 
-    def _submit(self, message: Message) -> None:
-        test, (serials, indices) = message.facts["test"], message.arrays
-        reply = self._replies.setdefault(test, LineReply(self._line, test))
-        submit_to(self._engine, Samples(serials.tolist(), indices.tolist(), self._dataset), reply)
-        if message.facts["is_flushed"]:
-            self._engine.flush()
+    def _submit(self, message: Message, line: MessageSink) -> None:
+        samples, key = self._samples(message), (line, message.facts["test"])
+        reply = self._replies.get(key)
+        if reply is None:
+            reply = self._replies[key] = self._reply(*key)
+        try:
+            self._engine.submit(samples, reply)
+        except Exception as error:  # an engine is not our code; the other side knows which have no answer yet
+            logger.exception("submit failed")
+            reply.give_up(samples, describe_error(error))
 
-    def _load(self, message: Message) -> None:
+    def _samples(self, message: Message) -> Samples:
+        serials, indices = message.arrays
+        return Samples(serials.tolist(), indices.tolist(), self._dataset)
+
+    def _reply(self, line: MessageSink, test: int) -> LineReply:
+        return LineReply(line, test)
+
+    def _load(self, message: Message, line: MessageSink) -> None:
         indices = message.arrays[0].tolist()
         self._part.dataset.load(indices)
         lengths = [numbers([self._length(index) for index in indices])] if message.facts["wants_lengths"] else []
-        self._line.send("done", lengths)
+        line.send("done", lengths)
 
     def _length(self, index: int) -> int:
         """Return a sample's length; if a workload's code fails on it, it will also fail when it is run."""
@@ -138,72 +151,56 @@ class Served:
         except Exception:  # a workload's code
             return 0
 
-    def _warm_up(self, message: Message) -> None:
+    def _warm_up(self, message: Message, line: MessageSink) -> None:
         indices = message.arrays[0].tolist()
-        samples = Samples(range(len(indices)), indices, self._part.dataset)
-        self._line.send("done", **asdict(warm_up_engine(self._engine, samples, self._part.plan)))
+        self._warm_up_on(Samples(range(len(indices)), indices, self._part.dataset), line)
 
-    def _vary(self, message: Message) -> None:
-        made = variations_of(message)
-        self._dataset = VariedDataset(self._part.dataset, made) if made else self._part.dataset
-        self._line.send("done")
+    def _warm_up_on(self, samples: Samples, line: MessageSink) -> None:
+        """Warm the engine up on typical samples, and say how many it takes at a time."""
+        with contain_refusals(self._engine):
+            self._engine.warm_up(samples)
+        gc.collect()
+        gc.freeze()  # existing objects stay, and the garbage collector need not scan them during the measurement
+        plan = self._part.plan
+        likely = plan.largest_batch if plan.batch == "auto" else plan.batch
+        line.send("done", **asdict(self._engine.capacity() or Capacity(batch=1, in_flight=2 * likely)))
 
-    def _report(self, message: Message) -> None:
-        self._line.send("done", answer=answer_about(message.facts["what"], self._engine, self._observe))
+    def _vary(self, message: Message, line: MessageSink) -> None:
+        made = {int(index): Variation.from_values(each) for index, each in message.facts["variations"].items()}
+        self._dataset = self._vary_samples(made)
+        line.send("done")
+
+    def _vary_samples(self, made: Mapping[int, Variation]) -> Dataset:
+        """Return the samples as they are from now on: some made of others, by their index."""
+        return VariedDataset(self._part.dataset, made) if made else self._part.dataset
+
+    def _report(self, message: Message, line: MessageSink) -> None:
+        line.send("done", answer=self._answer_about(message.facts["what"]))
+
+    def _answer_about(self, what: str) -> Any:
+        """Return facts of the engine or its process: ``statistics``, ``calls``, ``runtime``, ``peak_memory_bytes``.
+
+        ``replay_graphs`` makes the graph calls free, and returns why that is impossible.
+        """
+        match what:
+            case "statistics":
+                return _keep_plain(statistics_to_json(self._engine.statistics()))
+            case "calls":
+                return [asdict(call) for call in self._engine.calls()]
+            case "replay_graphs":
+                return self._engine.replay_graphs()
+            case "runtime":
+                return _keep_plain(runtime_to_json(self._observe()))
+        return peak_bytes()
 
     def _observe(self) -> RuntimeFacts:
         return self._part.backend.observe()
 
 
-def variations_of(message: Message) -> dict[int, Variation]:
-    """Return the variations of a ``vary`` message, by the index of the sample that is made."""
-    return {int(index): Variation.from_values(each) for index, each in message.facts["variations"].items()}
-
-
-def submit_to(engine: Engine, samples: Samples, reply: LineReply) -> None:
-    """Give an engine samples; if it raises, those that have no answer by then fail on the other side, which knows."""
-    try:
-        engine.submit(samples, reply)
-    except Exception as error:  # an engine is not our code
-        logger.exception("submit failed")
-        reply.give_up(samples, describe_error(error))
-
-
-def warm_up_engine(engine: Engine, samples: Samples, plan: EnginePlan) -> Capacity:
-    """Warm an engine up on typical samples, and return how many it takes at a time.
-
-    Raises:
-        ProcessEndedError: an engine of the backend's own refuses; other errors as it raises.
-    """
-    with contain_refusals(engine):
-        engine.warm_up(samples)
-    gc.collect()
-    gc.freeze()  # existing objects stay, and the garbage collector need not scan them during the measurement
-    likely = plan.largest_batch if plan.batch == "auto" else plan.batch
-    return engine.capacity() or Capacity(batch=1, in_flight=2 * likely)
-
-
-def answer_about(what: str, engine: Engine, observe: Callable[[], RuntimeFacts]) -> Any:
-    """Return facts of an engine or its process: ``statistics``, ``calls``, ``runtime``, ``peak_memory``.
-
-    ``replay_graphs`` makes the graph calls free, and returns why that is impossible. The runtime is what ``observe``
-    returns.
-    """
-    answer: Any
-    match what:
-        case "statistics":
-            answer, reason = plain_entries(statistics_to_json(engine.statistics()))
-            answer |= {"not_stored": reason} if reason else {}
-        case "calls":
-            answer = [asdict(call) for call in engine.calls()]
-        case "replay_graphs":
-            answer = engine.replay_graphs()
-        case "runtime":
-            answer, reason = plain_entries(runtime_to_json(observe()))
-            answer |= {"not_stored": reason} if reason else {}
-        case _:
-            answer = peak_bytes()
-    return answer
+def _keep_plain(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return values as a record can hold them, and what is left out."""
+    kept, reason = plain_entries(values)
+    return {**kept, "not_stored": reason} if reason else kept
 
 
 class LineReply(Reply):
