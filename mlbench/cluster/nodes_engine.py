@@ -158,11 +158,11 @@ class NodesEngine(WorkersEngine[RemoteNode]):
     def _needed(self) -> list[RemoteNode]:
         return self.nodes  # without one of them there is no run
 
-    def _take(self, worker: RemoteNode, message: Message) -> None:
+    def _take_other(self, worker: RemoteNode, message: Message) -> None:
         if message.kind == "named":
             worker.take_name(message)
         elif message.kind != "pong":
-            super()._take(worker, message)
+            super()._take_other(worker, message)
 
     def _with_worker(self, worker: RemoteNode, serials: Sequence[int], indices: Sequence[int]) -> Samples | None:
         """Return samples that a node has; None if it does not have all of them, which its answer will show."""

@@ -104,11 +104,13 @@ class WorkersEngine(Engine, Generic[_AnyWorker]):
         if self._is_inline:
             self._shared().deal(samples, reply)
             return
+        if not self._is_sorted:
+            self._shared().put(samples, reply)
+            return
         parts = passes(samples.indices) if self._is_language else [range(len(samples))]
         for each in parts:
             part = samples if len(parts) == 1 else samples[each.start : each.stop]
-            if self._is_sorted:
-                part = by_length(part, [self._lengths.get(index, 0) for index in part.indices])
+            part = by_length(part, [self._lengths.get(index, 0) for index in part.indices])
             self._shared().put(part, reply, is_apart=len(parts) > 1)
 
     def capacity(self) -> Capacity:
@@ -211,40 +213,41 @@ class WorkersEngine(Engine, Generic[_AnyWorker]):
 
     def _take(self, worker: _AnyWorker, message: Message) -> None:
         """Handle a message of a worker; raises where it is none that a worker sends."""
+        facts, sharing = message.facts, self._shared()
+        match message.kind:
+            case "complete":
+                serials, indices, *outputs = message.arrays
+                counts = outputs.pop(0).tolist() if facts["has_counts"] else None
+                samples = self._take_back(worker, facts["test"], serials.tolist(), indices.tolist())
+                if samples is not None:
+                    sharing.reply(facts["test"]).complete(samples, outputs[0] if facts["is_one"] else outputs, counts)
+            case "first_token":
+                serials, indices, tokens = message.arrays
+                samples = self._with_worker(worker, serials.tolist(), indices.tolist())
+                if samples is not None:
+                    sharing.reply(facts["test"]).first_token(samples, tokens)
+            case "fail":
+                serials, indices = message.arrays
+                samples = self._take_back(worker, facts["test"], serials.tolist(), indices.tolist())
+                if samples is not None:
+                    sharing.reply(facts["test"]).fail(samples, facts["reason"])
+            case "give_up":
+                samples = sharing.take_back(worker.consumer, message.arrays[0].tolist())
+                worker.note_answered(len(samples))
+                sharing.reply(facts["test"]).fail(samples, facts["reason"])
+            case "invalidate":
+                sharing.reply(facts["test"]).invalidate(facts["reason"])
+            case _:
+                self._take_other(worker, message)
+
+    def _take_other(self, worker: _AnyWorker, message: Message) -> None:
+        """Handle a message that is not about samples."""
         match message.kind:
             case "done" | "refused":
                 worker.take_answer(message)
             case "step":
                 assert not isinstance(self._program, GenerationProgram)
                 self._program.report_progress(message.facts["done"], message.facts["of"])
-            case _:
-                self._take_reply(worker, message, self._shared())
-
-    def _take_reply(self, worker: _AnyWorker, message: Message, sharing: Dispatcher) -> None:
-        test, facts = message.facts["test"], message.facts
-        match message.kind:
-            case "complete":
-                serials, indices, *outputs = message.arrays
-                counts = outputs.pop(0).tolist() if facts["has_counts"] else None
-                samples = self._take_back(worker, test, serials.tolist(), indices.tolist())
-                if samples is not None:
-                    sharing.reply(test).complete(samples, outputs[0] if facts["is_one"] else outputs, counts)
-            case "first_token":
-                serials, indices, tokens = message.arrays
-                samples = self._with_worker(worker, serials.tolist(), indices.tolist())
-                if samples is not None:
-                    sharing.reply(test).first_token(samples, tokens)
-            case "fail":
-                serials, indices = message.arrays
-                samples = self._take_back(worker, test, serials.tolist(), indices.tolist())
-                if samples is not None:
-                    sharing.reply(test).fail(samples, facts["reason"])
-            case "give_up":
-                samples = sharing.take_back(worker.consumer, message.arrays[0].tolist())
-                worker.note_answered(len(samples))
-                sharing.reply(test).fail(samples, facts["reason"])
-            case "invalidate":
-                sharing.reply(test).invalidate(facts["reason"])
             case kind:
                 raise ValueError(f"a {kind!r}")
 
