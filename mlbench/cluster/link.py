@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from mlbench.cluster.inbox import Inbox
 from mlbench.errors import describe_error
-from mlbench.execution.instances.messages import Message, NoMessageError, encode_message
+from mlbench.execution.instances.messages import Inbox, Message, NoMessageError, encode_message
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +32,9 @@ LOST_AFTER_S = 30.0
 two hours. A process that is only busy is not lost: its kernel answers."""
 
 _LAST_WORDS_S = 5.0
+_ROOM_BYTES = 256 << 10
+_MOST_HEADER_BYTES = 16 << 20
+_MOST_ARRAY_BYTES = 4 << 30
 _PULSE_MS = 100
 
 
@@ -55,7 +57,9 @@ class Link:
         self._is_tls = isinstance(line, ssl.SSLSocket)
         self._on_message = on_message
         self._on_end = on_end
-        self._inbox = Inbox()
+        self._inbox = Inbox(
+            room_bytes=_ROOM_BYTES, most_header_bytes=_MOST_HEADER_BYTES, most_array_bytes=_MOST_ARRAY_BYTES
+        )
         self._waiting: deque[memoryview] = deque()
         self._sending = threading.Lock()  # with TLS, also taken to receive: a session is not for two threads at once
         self._wake_in, self._wake_out = os.pipe()

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from mlbench.contracts.backend import EnginePlan
@@ -117,9 +118,7 @@ class ReplicatedEngine(WorkersEngine[Instance]):
                 selector.register(instance.line, selectors.EVENT_READ, instance)
             while selector.get_map():
                 for key, _ in selector.select():
-                    if message := key.data.receive():
-                        self._take_or_kill(key.data, message)
-                    else:
+                    if not key.data.receive_arrived(partial(self._take_or_kill, key.data)):
                         selector.unregister(key.fileobj)
                         self._lose(key.data)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,13 +50,13 @@ class Instance(Worker):
         except OSError:
             pass
 
-    def receive(self) -> Message | None:
-        """Wait for the next message; None when the instance is gone, or was killed for an invalid one."""
+    def receive_arrived(self, take: Callable[[Message], None]) -> bool:
+        """Hand on the messages that have arrived; False when the instance is gone, or was killed for an invalid one."""
         try:
-            return self.line.receive()
+            return self.line.receive_arrived(take)
         except NoMessageError as error:
             self.kill(f"sent an invalid message ({error}), and was killed")
-            return None
+            return False
 
     def kill(self, why: str) -> None:
         """End it, and store why, as a predicate that follows its name."""
@@ -72,12 +72,14 @@ class Instance(Worker):
             MlbenchError: it cannot, and a user can act on that.
             ProcessEndedError: it cannot for another reason, or it ended.
         """
-        message = self.receive()
-        if message is None:
+        answers: list[Message] = []
+        while not answers and self.receive_arrived(answers.append):
+            pass
+        if not answers:
             self.note_end()
             raise self.error()
-        self.check(message)
-        processors: Sequence[int] = message.facts["processors"]
+        self.check(answers[0])
+        processors: Sequence[int] = answers[0].facts["processors"]
         return processors
 
     def wait_for_report(self) -> Message | None:

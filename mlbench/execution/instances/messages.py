@@ -40,7 +40,7 @@ import math
 import socket
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -48,10 +48,11 @@ from typing import Any, Protocol
 import numpy as np
 
 _MARK = b"mlbench\x01"
-SIZES = struct.Struct(f"<{len(_MARK)}sIQ")
+_SIZES = struct.Struct(f"<{len(_MARK)}sIQ")
 """Start of a message: a mark, the size of its header, and the size of all arrays."""
 _MOST_HEADER_BYTES = 64 << 20
 _MOST_ARRAY_BYTES = 64 << 30
+_ROOM_BYTES = 32 << 10
 _KNOWN_FORMS = 1024
 _SHORT_HEADER_BYTES = 512
 """A header that is no longer may be that of many messages."""
@@ -94,28 +95,10 @@ def _begin(kind: str, forms: Sequence[_ArrayForm], names: Sequence[str], *values
     arrays = json.dumps([[dtype.str, shape] for shape, dtype in forms])
     header = f'{{"kind": "{kind}", "facts": {facts}, "arrays": {arrays}}}'.encode()
     body_bytes = sum(dtype.itemsize * math.prod(shape) for shape, dtype in forms)
-    return SIZES.pack(_MARK, len(header), body_bytes) + header
+    return _SIZES.pack(_MARK, len(header), body_bytes) + header
 
 
 _known_begin = lru_cache(_KNOWN_FORMS, typed=True)(_begin)  # typed: ``True`` and ``1`` are two facts
-
-
-def check_sizes(
-    received: bytes | bytearray,
-    start: int = 0,
-    *,
-    most_header_bytes: int = _MOST_HEADER_BYTES,
-    most_array_bytes: int = _MOST_ARRAY_BYTES,
-) -> tuple[int, int]:
-    """Return how many bytes of header and of arrays follow the first ones of a message, which begins at ``start``.
-
-    Raises:
-        NoMessageError: these are not the first bytes of a message, or it is larger than allowed.
-    """
-    mark, header_bytes, body_bytes = SIZES.unpack_from(received, start)
-    if mark != _MARK or header_bytes > most_header_bytes or body_bytes > most_array_bytes:
-        raise NoMessageError(f"it begins with {bytes(mark)!r}")
-    return header_bytes, body_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +108,95 @@ class _Header:
     kind: str
     facts: Mapping[str, Any]
     forms: Sequence[_ArrayForm]
+
+
+class Inbox:
+    """The bytes that have arrived, and the messages in them. For one thread.
+
+    Small messages are cut out of one buffer, many of them for one call of the kernel; the arrays of a large one are
+    received where they stay.
+    """
+
+    def __init__(
+        self,
+        *,
+        room_bytes: int = _ROOM_BYTES,
+        most_header_bytes: int = _MOST_HEADER_BYTES,
+        most_array_bytes: int = _MOST_ARRAY_BYTES,
+    ) -> None:
+        """Store how much is received at once of what is copied out, and how large a message may be."""
+        self._most_header_bytes, self._most_array_bytes = most_header_bytes, most_array_bytes
+        self._room = bytearray(room_bytes)
+        self._begin = self._end = 0
+        self._header = b""
+        self._body: bytearray | None = None
+        self._filled = 0
+
+    def fill(self, line: socket.socket) -> bool:
+        """Receive once; return False when the other side has closed.
+
+        Raises:
+            OSError: nothing can be received, or nothing has arrived.
+        """
+        if self._body is not None:
+            got = line.recv_into(memoryview(self._body)[self._filled :])
+            self._filled += got
+            return bool(got)
+        if self._begin == self._end:
+            self._begin = self._end = 0
+        elif self._begin:
+            self._room[: self._end - self._begin] = self._room[self._begin : self._end]
+            self._begin, self._end = 0, self._end - self._begin
+        if self._end == len(self._room):  # a header as long as that
+            self._room.extend(bytes(len(self._room)))
+        got = line.recv_into(memoryview(self._room)[self._end :])
+        self._end += got
+        return bool(got)
+
+    def messages(self) -> Iterator[Message]:
+        """Yield the messages that are complete.
+
+        Raises:
+            NoMessageError: what has arrived is not the beginning of a message.
+        """
+        while (message := self.next()) is not None:
+            yield message
+
+    def next(self) -> Message | None:
+        """Return the next message that is complete; None where none is, and raise as `messages`."""
+        if self._body is None and not self._begin_body():
+            return None
+        assert self._body is not None
+        if self._filled < len(self._body):
+            return None
+        body, self._body = self._body, None
+        return _decode_message(self._header, body)
+
+    def _begin_body(self) -> bool:
+        """Cut a header out of the buffer, and what has arrived of the arrays behind it; False: it is not whole yet."""
+        begin, available = self._begin, self._end - self._begin
+        if available < _SIZES.size:
+            return False
+        mark, header_bytes, body_bytes = _SIZES.unpack_from(self._room, begin)
+        if mark != _MARK or header_bytes > self._most_header_bytes or body_bytes > self._most_array_bytes:
+            raise NoMessageError(f"it begins with {bytes(mark)!r}")
+        if available < _SIZES.size + header_bytes:
+            return False
+        begin += _SIZES.size
+        self._header = bytes(self._room[begin : begin + header_bytes])
+        begin += header_bytes
+        self._filled = min(body_bytes, self._end - begin)
+        arrived = self._room[begin : begin + self._filled]
+        self._begin = begin + self._filled
+        if self._filled == body_bytes:
+            self._body = arrived
+            return True
+        try:
+            self._body = bytearray(body_bytes)
+        except MemoryError:
+            raise NoMessageError(f"it has {body_bytes} bytes") from None
+        self._body[: self._filled] = arrived
+        return True
 
 
 class MessageSink(Protocol):
@@ -140,6 +212,7 @@ class Line:
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self._sending = threading.Lock()
+        self._inbox = Inbox()
 
     def fileno(self) -> int:
         """Return the descriptor, for `selectors`."""
@@ -161,31 +234,30 @@ class Line:
         Raises:
             NoMessageError: what came is none.
         """
-        sizes = self._read(SIZES.size)
-        if sizes is None:
-            return None
-        header_bytes, body_bytes = check_sizes(sizes)
+        while (message := self._inbox.next()) is None:
+            if not self._fill():
+                return None
+        return message
+
+    def receive_arrived(self, take: Callable[[Message], None]) -> bool:
+        """Hand on the messages that have arrived, once there is something; return False when the other side is gone.
+
+        Raises:
+            NoMessageError: what came is none.
+        """
+        is_open = self._fill()
+        for message in self._inbox.messages():
+            take(message)
+        return is_open
+
+    def _fill(self) -> bool:
         try:
-            header, body = self._read(header_bytes), self._read(body_bytes)
-        except MemoryError:
-            raise NoMessageError(f"it has {body_bytes} bytes") from None
-        return None if header is None or body is None else decode_message(header, body)
-
-    def _read(self, count: int) -> bytearray | None:
-        buffer = bytearray(count)
-        left = memoryview(buffer)
-        while left:
-            try:
-                got = self._line.recv_into(left)
-            except ConnectionError:
-                return None
-            if not got:
-                return None
-            left = left[got:]
-        return buffer
+            return self._inbox.fill(self._line)
+        except ConnectionError:
+            return False
 
 
-def decode_message(header: bytes | bytearray, body: bytearray) -> Message:
+def _decode_message(header: bytes | bytearray, body: bytearray) -> Message:
     """Return the received message; its arrays are in ``body``.
 
     Raises:
