@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.contracts.engine import Engine, Samples
 from mlbench.errors import InvalidRunError
-
-if TYPE_CHECKING:
-    import numpy as np
+from mlbench.execution.awaited_reply import AwaitedReply
 
 BUDGET_S = 1.0
 """Seconds that each part of `measure_speed` takes: enough to choose a rate by."""
@@ -151,51 +146,31 @@ def _rate_together(engine: Engine, samples: Samples, many: int, timeout_s: float
 def _answer_ns(engine: Engine, samples: Samples, timeout_s: float) -> int:
     """Return how long the engine takes to answer these samples."""
     numbered = Samples(list(range(len(samples))), samples.indices, samples.dataset)
-    reply = _AwaitedReply(len(samples))
+    reply = _TimedReply(len(samples))
     started_ns = time.perf_counter_ns()
     engine.submit(numbered, reply)
     engine.flush()
-    reply.wait(timeout_s)
+    reply.check(timeout_s)
     return time.perf_counter_ns() - started_ns
 
 
-class _AwaitedReply(Reply):
-    """Waits until all samples are answered."""
-
-    def __init__(self, count: int) -> None:
-        self._left = count
-        self._failure = ""
-        self._lock = threading.Lock()
-        self._done = threading.Event()
-
-    def complete(
-        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
-    ) -> None:
-        """Count the answers."""
-        with self._lock:
-            self._left -= len(samples)
-            if self._left <= 0:
-                self._done.set()
-
-    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Do nothing: only whole answers are timed."""
+class _TimedReply(AwaitedReply):
+    """Waits until all samples are answered, or one failed."""
 
     def fail(self, samples: Samples, reason: str) -> None:
         """Stop waiting."""
-        self._failure = f"a sample failed in warm-up: sample {samples.indices[0]}: {reason}"
-        self._done.set()
+        super().invalidate(f"a sample failed in warm-up: sample {samples.indices[0]}: {reason}")
 
     def invalidate(self, reason: str) -> None:
         """Stop waiting."""
-        self._failure = f"warm-up failed: {reason}"
-        self._done.set()
+        super().invalidate(f"warm-up failed: {reason}")
 
-    def wait(self, timeout_s: float) -> None:
-        """Block until all are answered."""
-        if not self._done.wait(timeout_s):
+    def check(self, timeout_s: float) -> None:
+        """Block until all are answered; raise `InvalidRunError` where they are not."""
+        if not self.wait(timeout_s):
             raise InvalidRunError(
-                f"{self._left} samples unanswered after {timeout_s:g} s of warm-up.",
+                f"{self.left} samples unanswered after {timeout_s:g} s of warm-up.",
                 hint="Raise load.stall_timeout_s if the model is that slow.",
             )
-        if self._failure:
-            raise InvalidRunError(f"{self._failure}.")
+        if self.failure:
+            raise InvalidRunError(f"{self.failure}.")

@@ -7,6 +7,7 @@ from mlbench.contracts.lazy_names import lazy_names
 if TYPE_CHECKING:
     from mlbench.errors import first_line, printable
     from mlbench.execution.arrays import copy_rows, host_array
+    from mlbench.execution.awaited_reply import AwaitedReply
     from mlbench.execution.engine_choice import graph_engine
     from mlbench.execution.export.compile_cache import build_once
     from mlbench.execution.export.tracing import tracing_versions
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from mlbench.system.documents.manifests import parse_manifest
     from mlbench.system.processor import flags_of, machine_flags, usable_threads
     from mlbench.toolkit.async_generation_engine import AsyncGenerationEngine
-    from mlbench.toolkit.awaited_reply import AwaitedReply
     from mlbench.toolkit.batch_sizes import BatchSizes, has_batches
     from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
     from mlbench.toolkit.cores import cores_each
@@ -131,6 +131,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.system.documents.manifests": ("parse_manifest",),
     "mlbench.errors": ("first_line", "printable"),
     "mlbench.execution.arrays": ("copy_rows", "host_array"),
+    "mlbench.execution.awaited_reply": ("AwaitedReply",),
     "mlbench.execution.export.compile_cache": ("build_once",),
     "mlbench.execution.engine_choice": ("graph_engine",),
     "mlbench.execution.processes.side_process": ("SideProcess",),
@@ -138,7 +139,6 @@ _IMPORTED_WHEN_USED = {
     "mlbench.system.processor": ("flags_of", "machine_flags", "usable_threads"),
     "mlbench.rules.targets": ("share_targets",),
     "mlbench.toolkit.async_generation_engine": ("AsyncGenerationEngine",),
-    "mlbench.toolkit.awaited_reply": ("AwaitedReply",),
     "mlbench.toolkit.batch_sizes": ("BatchSizes", "has_batches"),
     "mlbench.toolkit.capped_graph": ("CappedGraph", "in_pieces"),
     "mlbench.toolkit.cores": ("cores_each",),

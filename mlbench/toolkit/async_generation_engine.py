@@ -18,7 +18,7 @@ from mlbench.contracts.generation import GenerationProgram, Prompt
 from mlbench.contracts.model import Model
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.errors import MlbenchError, UnavailableError, UsageError, describe_error, first_line
-from mlbench.toolkit.awaited_reply import AwaitedReply
+from mlbench.execution.awaited_reply import AwaitedReply
 from mlbench.toolkit.event_loop_thread import EventLoopThread
 from mlbench.toolkit.streamed_answer import StreamedAnswer
 

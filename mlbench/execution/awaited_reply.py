@@ -1,4 +1,4 @@
-"""A reply that waits for answers and drops them, for the warm-up of a backend's own engine."""
+"""A reply that waits for answers and drops them, for what is timed or warmed up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class AwaitedReply(Reply):
         """Expect a number of samples."""
         self.failure = ""
         """Reason of the last failure; empty without one."""
-        self._left = count
+        self.left = count
+        """Samples that are neither answered nor failed."""
         self._lock = threading.Lock()
         self._done = threading.Event()
         if not count:
@@ -41,12 +42,12 @@ class AwaitedReply(Reply):
         self.failure = reason
         self._done.set()
 
-    def wait(self) -> None:
-        """Wait until all are answered or failed."""
-        self._done.wait()
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until all are answered or failed; return False where that takes longer."""
+        return self._done.wait(timeout_s)
 
     def _count(self, count: int) -> None:
         with self._lock:
-            self._left -= count
-            if self._left <= 0:
+            self.left -= count
+            if self.left <= 0:
                 self._done.set()
