@@ -123,7 +123,7 @@ class DecodeLoop:
             self._give_up([piece.slot for piece in pieces], describe_error(error))
             return
         slots.positions[rows] += lengths
-        self._count_prefill(lengths, input_ids.size, choices)
+        self.counts.prefill.note(int(lengths.sum()), input_ids.size, choices.lasted_ns)
         is_whole = [
             slots.positions[row] == len(slots.request(piece.slot)) for row, piece in zip(rows, pieces, strict=True)
         ]
@@ -168,7 +168,8 @@ class DecodeLoop:
             logger.exception("a decode call failed")
             self._give_up(running.tolist(), describe_error(error))
             return
-        self._count_decode(len(running), rows, choices)
+        self.counts.decode.note(len(running) * beams, rows, choices.lasted_ns)
+        self.counts.steps_by_size[len(running)] = self.counts.steps_by_size.get(len(running), 0) + 1
         if (is_nan := np.isnan(choices.log_probabilities[:, 0])).any():
             is_lost = is_nan.reshape(-1, beams)[running].any(axis=1)
             self._give_up(running[is_lost].tolist(), "NaN in log_probabilities")
@@ -238,21 +239,6 @@ class DecodeLoop:
     def _sequences(self, highest: int) -> int:
         """Return how many slots a step over slots up to this one computes."""
         return min(step_up(highest + 1), len(self.slots.requests))
-
-    def _count_prefill(self, lengths: np.ndarray, computed: int, choices: Choices) -> None:
-        counts = self.counts
-        counts.prefill_calls += 1
-        counts.prefill_useful += int(lengths.sum())
-        counts.prefill_computed += computed
-        counts.prefill_ns += choices.lasted_ns
-
-    def _count_decode(self, sequences: int, rows: int, choices: Choices) -> None:
-        counts = self.counts
-        counts.decode_steps += 1
-        counts.decode_useful += sequences * self.slots.beams
-        counts.decode_computed += rows
-        counts.decode_ns += choices.lasted_ns
-        counts.steps_by_size[sequences] = counts.steps_by_size.get(sequences, 0) + 1
 
     def _count_answer(self, request: Request, tokens: int, now_ns: int) -> None:
         counts, queue_ns = self.counts, request.started_ns - request.arrived_ns
