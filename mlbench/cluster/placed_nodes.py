@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mlbench.errors import UsageError
@@ -24,8 +24,9 @@ class Placement:
     job: Mapping[str, Any]
     """The fields of a `JobSpec`."""
     builder: str
-    """See `NodeDemand`."""
+    """A function of a job, ``module:function``, that returns a `Part`."""
     describer: str
+    """A function of a job and a name, ``module:function``, that returns a `NodeRecord`."""
 
 
 class PlacedNodes:
@@ -55,8 +56,7 @@ class PlacedNodes:
         self._thread.start()
 
     def _place(self, placement: Placement) -> None:
-        fields = {name: getattr(placement, name) for name in ("count", "cluster", "job", "builder", "describer")}
-        self._line.send("place", **fields)
+        self._line.send("place", **asdict(placement))
         message = self._line.receive()
         if message is None:
             raise UsageError(

@@ -12,6 +12,7 @@ from typing import Any
 
 from mlbench.cluster.addresses import Address
 from mlbench.cluster.node import Listening, serve_node
+from mlbench.cluster.placed_nodes import Placement
 from mlbench.cluster.session import NodeConfig
 from mlbench.errors import describe_error
 from mlbench.execution.processes.failures import ErrorReport, error_to_wire
@@ -20,19 +21,6 @@ from mlbench.records.node_record import NodeRecord
 
 _MOST_OPEN = 1 << 20
 _NAME_CHARACTERS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDemand:
-    """The job of a node, which Ray sends there."""
-
-    job: Mapping[str, Any]
-    """The fields of a `JobSpec`."""
-    builder: str
-    """A function of a job, ``module:function``, that returns a `Part`."""
-    describer: str
-    """A function of a job and a name, ``module:function``, that returns a `NodeRecord`."""
-    token: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +34,10 @@ class ServedNode:
 class RayNode:
     """An actor: one on each node of a run."""
 
-    def __init__(self, demand: NodeDemand) -> None:
-        """Store what to serve."""
-        self._demand = demand
+    def __init__(self, placement: Placement, token: bytes) -> None:
+        """Store what to serve, and the secret of its clients."""
+        self._placement = placement
+        self._token = token
         self._outcomes: queue.SimpleQueue[Address | BaseException] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="mlbench-node", daemon=True)
 
@@ -79,12 +68,12 @@ class RayNode:
         import ray
 
         name = f"node-{ray.get_runtime_context().get_node_id()[:_NAME_CHARACTERS]}"
-        job = self._demand.job
-        module, _, function = self._demand.describer.partition(":")
+        job = self._placement.job
+        module, _, function = self._placement.describer.partition(":")
         describe: Callable[[Mapping[str, Any], str], NodeRecord] = getattr(importlib.import_module(module), function)
         return NodeConfig(
             facts=describe(job, name),
-            builder=self._demand.builder,
+            builder=self._placement.builder,
             settings={key: value for key, value in job["settings"].items() if key.startswith("workload.")},
             most_open=_MOST_OPEN,
             has_data=True,
@@ -93,4 +82,4 @@ class RayNode:
     def _listening(self) -> Listening:
         import ray
 
-        return Listening(address=Address(ray.util.get_node_ip_address(), 0), token=self._demand.token)
+        return Listening(address=Address(ray.util.get_node_ip_address(), 0), token=self._token)

@@ -4,7 +4,7 @@ Ray's threads and its ends are not those of the process that measures: Ray ends 
 placed, and watches, the nodes of one run; when the run's process closes the socket, or dies, they are given back.
 
 ======================  =============================  ===========================================================
-from the run            ``place``                      count, cluster, job, builder, describer
+from the run            ``place``                      the fields of a `Placement`
 to the run              ``placed``                     addresses, token (hexadecimal), ray
 to the run              ``refused``                    an error, the fields of an `ErrorReport`
 to the run              ``lost``                       number of the node, reason
@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlbench.cluster.addresses import Address
+from mlbench.cluster.placed_nodes import Placement
 from mlbench.errors import UsageError, describe_error, one_line
 from mlbench.execution.instances.messages import Line
 from mlbench.execution.instances.refusals import send_refusal
@@ -45,9 +46,10 @@ def main() -> int:
     asked = line.receive()
     if asked is None:
         return 0
-    _set_environment(asked.facts["cluster"])
+    placement = Placement(**asked.facts)
+    _set_environment(placement.cluster)
     try:
-        nodes = _Nodes(asked.facts)
+        nodes = _Nodes(placement)
     except Exception as error:  # reported to the run, which decides what it means
         send_refusal(line, error)
         return 1
@@ -70,7 +72,7 @@ def _set_environment(cluster: str) -> None:
 class _Nodes:
     """The nodes of a run, as Ray has them."""
 
-    def __init__(self, asked: Mapping[str, Any]) -> None:
+    def __init__(self, asked: Placement) -> None:
         """Connect, and start an actor on each of so many nodes.
 
         Raises:
@@ -80,30 +82,28 @@ class _Nodes:
 
         self._ray = ray
         self.version: str = ray.__version__
-        _connect(ray, asked["cluster"])
+        _connect(ray, asked.cluster)
         try:
             self._place(asked)
         except BaseException:
             self.give_back()
             raise
 
-    def _place(self, asked: Mapping[str, Any]) -> None:
+    def _place(self, asked: Placement) -> None:
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        from mlbench.cluster.ray_node import NodeDemand, RayNode
+        from mlbench.cluster.ray_node import RayNode
 
         self.token = secrets.token_bytes()
-        bundle = _share_of_node(self._ray.nodes(), asked["count"])
-        group = placement_group([bundle] * asked["count"], strategy="STRICT_SPREAD")
+        bundle = _share_of_node(self._ray.nodes(), asked.count)
+        group = placement_group([bundle] * asked.count, strategy="STRICT_SPREAD")
         if not group.wait(_FREE_WITHIN_S):
             raise UsageError(
-                f"execution.nodes is {asked['count']}, and so many nodes of the cluster were not free for "
+                f"execution.nodes is {asked.count}, and so many nodes of the cluster were not free for "
                 f"{_FREE_WITHIN_S:g} s.",
                 hint="See `ray status` for what uses them.",
             )
-        wanted = {name: asked[name] for name in ("job", "builder", "describer")}
-        demand = NodeDemand(**wanted, token=self.token)
         actor = self._ray.remote(RayNode)
         self._actors = [
             actor.options(
@@ -111,8 +111,8 @@ class _Nodes:
                 num_gpus=bundle.get("GPU", 0),
                 max_concurrency=2,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(group, number),
-            ).remote(demand)
-            for number in range(asked["count"])
+            ).remote(asked, self.token)
+            for number in range(asked.count)
         ]
         self.addresses = [self._started(each.start.remote(bundle["CPU"])) for each in self._actors]
 
