@@ -7,6 +7,8 @@ takes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mlbench.cluster.addresses import Address
 from mlbench.cluster.dialing import Dialer, ask_facts
 from mlbench.cluster.nodes_engine import FoundNodes, NodesEngine
@@ -17,6 +19,7 @@ from mlbench.contracts.engine import Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.execution.batching import passes
+from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.node_record import NetworkRecord
 
@@ -29,6 +32,7 @@ class NetworkEngine(NodesEngine):
         super().__init__(job, model, dataset)
         assert job.network
         self._spec = job.network
+        self.library = dataset  # what is sent is loaded here
 
     def _find_nodes(self) -> FoundNodes:
         facts = ask_facts(self._spec)
@@ -54,6 +58,10 @@ class NetworkEngine(NodesEngine):
             return
         for each in passes(samples.indices):
             self._shared().put(samples[each.start : each.stop], reply, is_apart=True)
+
+    def vary(self, variations: Mapping[int, Variation]) -> Dataset:
+        """Return samples made of loaded ones, which are here."""
+        return VariedDataset(self.library, variations)
 
     def record(self) -> NetworkRecord:
         """Return the record of the nodes, with traffic up to the last statistics."""

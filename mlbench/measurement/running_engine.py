@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mlbench.cluster.cluster_engine import ClusterEngine
@@ -21,6 +21,7 @@ from mlbench.errors import InvalidRunError
 from mlbench.execution.engine_choice import contain_refusals, engine_of
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.serving import Part
+from mlbench.execution.instances.workers_engine import WorkersEngine
 from mlbench.execution.preload import modules_to_preload, preload
 from mlbench.execution.processes.usage import peak_bytes
 from mlbench.execution.speed_estimate import (
@@ -80,27 +81,13 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
     instances = job.plan.instances
     if job.spec.network:
         with NetworkEngine(job.spec, model, dataset) as remote:
-            yield RunningEngine(
-                engine=remote,
-                dataset=dataset,
-                vary=lambda variations: VariedDataset(dataset, variations),
-                runtime=remote.runtime,
-                peak_memory_bytes=peak_bytes,
-                network=Network(names=remote.names, watch=remote.watch, threads=remote.threads),
-                reached=lambda: {"network": remote.record()},
-            )
+            network = Network(names=remote.names, watch=remote.watch, threads=remote.threads)
+            yield replace(_over_workers(remote), network=network, reached=lambda: {"network": remote.record()})
         return
     if job.plan.nodes:
         with ClusterEngine(job.spec, model, dataset, _placement_of(job)) as placed:
-            yield RunningEngine(
-                engine=placed,
-                dataset=placed.library,
-                vary=placed.vary,
-                runtime=placed.runtime,
-                peak_memory_bytes=peak_bytes,
-                network=Network(watch=placed.watch, threads=placed.threads),
-                reached=lambda: {"cluster": placed.record()},
-            )
+            network = Network(watch=placed.watch, threads=placed.threads)
+            yield replace(_over_workers(placed), network=network, reached=lambda: {"cluster": placed.record()})
         return
     if instances == 1 and not job.plan.devices:
         made = engine_of(job.backend, model, job.plan)
@@ -118,13 +105,18 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
     assert instances != "auto"
     building = Building(builder=PART_OF_RUN, payload=asdict(job.spec))
     with ReplicatedEngine(building, instances, model, job.plan, dataset) as replicated:
-        yield RunningEngine(
-            engine=replicated,
-            dataset=replicated.library,
-            vary=replicated.vary,
-            runtime=replicated.runtime,
-            peak_memory_bytes=lambda: peak_bytes() + replicated.peak_memory_bytes(),
-        )
+        whole = _over_workers(replicated)
+        yield replace(whole, peak_memory_bytes=lambda: peak_bytes() + replicated.peak_memory_bytes())
+
+
+def _over_workers(engine: WorkersEngine[Any]) -> RunningEngine:
+    return RunningEngine(
+        engine=engine,
+        dataset=engine.library,
+        vary=engine.vary,
+        runtime=engine.runtime,
+        peak_memory_bytes=peak_bytes,
+    )
 
 
 def _placement_of(job: Job) -> Placement:

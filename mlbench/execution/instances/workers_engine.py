@@ -54,7 +54,7 @@ class WorkersEngine(Engine, Generic[_AnyWorker]):
         self._is_inline = batching == "inline"
         self._is_sorted = self._is_language or batching == "bucketed"
         self._lengths: dict[int, int] = {}
-        self.library = SampleStore(dataset, self._load, self._unload)
+        self.library: Dataset = SampleStore(dataset, self._load, self._unload)
         """The dataset as this engine has it: what is loaded is loaded in all workers."""
         self._workers: list[_AnyWorker] = []
         self._sharing: Dispatcher | None = None
