@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -97,30 +97,11 @@ def _refusal(address: Address, error: Exception, *, has_tls: bool) -> Exception:
     return UsageError(what, hint=hint)
 
 
-class Asking:
-    """Hands the answers that a link receives to the thread that asked."""
-
-    def __init__(self) -> None:
-        self._answers: queue.Queue[Message | None] = queue.Queue()
-        self.ended = ""
-        """Reason of the end of messages; empty while there may be more."""
-
-    def take(self, link: Link, message: Message) -> None:
-        """Keep an answer."""
-        self._answers.put(message)
-
-    def note_end(self, link: Link, reason: str) -> None:
-        """Note that no more will come."""
-        self.ended = self.ended or reason
-        self._answers.put(None)
-
-    def answer(self, timeout_s: float | None) -> Message | None:
-        """Wait for the next answer; None when there will be none, or in time."""
-        return next_of(self._answers, timeout_s)
+_Answer = TypeVar("_Answer")
 
 
-def next_of(answers: queue.Queue[Message | None], timeout_s: float | None) -> Message | None:
-    """Wait for the next of some answers; None when there will be none, or in time."""
+def next_of(answers: queue.Queue[_Answer], timeout_s: float) -> _Answer | None:
+    """Wait for the next of some answers; None when none comes in time."""
     try:
         return answers.get(timeout=timeout_s)
     except queue.Empty:
@@ -152,12 +133,17 @@ def ask_facts(spec: NetworkSpec) -> Sequence[NodeRecord]:
 
 def ask_node(address: Address, dialer: Dialer) -> NodeRecord:
     """Return the facts of a node; raises as `ask_facts`."""
-    asking = Asking()
-    with closing(open_link(dialer.dial(address), "facts", "", asking.take, asking.note_end)):
-        message = asking.answer(_ANSWERS_WITHIN_S)
-    if message is None or message.kind != "facts":
-        raise UsageError(f"node {address} {asking.ended or 'does not report what it serves'}.", hint="Look at its log.")
-    return read_facts(address, message.facts.get("node"))
+    answers: queue.Queue[Message | str] = queue.Queue()
+
+    def take(link: Link, answer: Message | str) -> None:
+        answers.put(answer)
+
+    with closing(open_link(dialer.dial(address), "facts", "", take, take)):
+        answer = next_of(answers, _ANSWERS_WITHIN_S)
+    if not isinstance(answer, Message) or answer.kind != "facts":
+        reason = answer if isinstance(answer, str) else "does not report what it serves"
+        raise UsageError(f"node {address} {reason}.", hint="Look at its log.")
+    return read_facts(address, answer.facts.get("node"))
 
 
 def read_facts(address: Address, fields: Any) -> NodeRecord:

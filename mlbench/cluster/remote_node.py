@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from mlbench.cluster.addresses import Address
-from mlbench.cluster.dialing import Asking, Dialer, next_of, open_link
+from mlbench.cluster.dialing import Dialer, next_of, open_link
 from mlbench.cluster.link import Link, OnEnd, OnMessage
 from mlbench.cluster.sample_form import Form, samples_to_wire
 from mlbench.contracts.engine import Samples
 from mlbench.errors import MlbenchError, UsageError
 from mlbench.execution.instances.messages import Message, numbers
 from mlbench.execution.instances.worker import Worker
+from mlbench.execution.processes.failures import ProcessEndedError
 from mlbench.records.node_record import NodeRecord
 
 _ROUND_TRIPS = 5
@@ -108,18 +109,11 @@ class RemoteNode(Worker):
         self._control = open_link(dialer.dial(self.address), "control", session, on_message, on_end)
         self.wait_for_answer()
         for _ in range(connections):
-            joined = Asking()
-
-            def take(link: Link, message: Message, joined: Asking = joined) -> None:
-                (joined.take if message.kind == "done" else on_message)(link, message)
-
-            def note_end(link: Link, reason: str, joined: Asking = joined) -> None:
-                joined.note_end(link, reason)
-                on_end(link, reason)
-
-            self._samples.append(open_link(dialer.dial(self.address), "samples", session, take, note_end))
-            if joined.answer(None) is None:
-                raise UsageError(f"{self.name} {joined.ended}.", hint="Look at its log.")
+            self._samples.append(open_link(dialer.dial(self.address), "samples", session, on_message, on_end))
+            try:
+                self.wait_for_answer()
+            except ProcessEndedError as error:
+                raise UsageError(f"{error}.", hint="Look at its log.") from None
 
     @property
     def threads(self) -> list[int]:
