@@ -102,9 +102,6 @@ class Dispatcher:
         """Return samples that a consumer has, with their original ids; without indices, those of them that it has."""
         with self._lock:
             given = [consumer.under_way.get(serial) for serial in serials]
-        if indices is None:
-            given = [each for each in given if each]
-            indices = [each[1] for each in given if each]
         return self._samples(given, indices)
 
     def take_back(self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int] | None = None) -> Samples:
@@ -112,9 +109,6 @@ class Dispatcher:
         with self._lock:
             given = [consumer.under_way.pop(serial, None) for serial in serials]
             self._feed()
-        if indices is None:
-            given = [each for each in given if each]
-            indices = [each[1] for each in given if each]
         return self._samples(given, indices)
 
     def lose(self, consumer: Consumer, reason: str) -> None:
@@ -128,7 +122,7 @@ class Dispatcher:
             self._present = [each for each in self._present if not each.is_gone]
             given, consumer.under_way = list(consumer.under_way.values()), {}
             lost = [
-                (self._tests[test], self._samples(own, [index for _, index, _ in own]), reason)
+                (self._tests[test], self._samples(own, None), reason)
                 for test in sorted({test for *_, test in given})
                 if (own := [each for each in given if each[2] == test])
             ]
@@ -170,7 +164,10 @@ class Dispatcher:
             lost.append((batch.reply, batch.samples, self._last_end))
         return lost
 
-    def _samples(self, given: Sequence[tuple[int, int, int] | None], indices: Sequence[int]) -> Samples:
+    def _samples(self, given: Sequence[tuple[int, int, int] | None], indices: Sequence[int] | None) -> Samples:
+        if indices is None:
+            given = [each for each in given if each]
+            indices = [each[1] for each in given if each]
         return Samples([each[0] if each else _NOBODY for each in given], indices, self._dataset)
 
 

@@ -6,25 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.wrapped import WrappedDataset
 
 
-class SampleStore(Dataset):
+class SampleStore(WrappedDataset):
     """Loads and unloads samples in the instances, and holds none itself."""
 
     def __init__(
         self, dataset: Dataset, load: Callable[[Sequence[int]], None], unload: Callable[[Sequence[int]], None]
     ) -> None:
         """Store how to load, and the dataset that is loaded, for what is known of it here."""
-        self.count = dataset.count
-        self.performance_count = dataset.performance_count
-        self._dataset = dataset
+        super().__init__(dataset)
         self._load = load
         self._unload = unload
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the data."""
-        return self._dataset.fingerprint
 
     def load(self, indices: Sequence[int]) -> None:
         """Bring these samples into the memory of all instances."""

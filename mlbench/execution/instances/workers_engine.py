@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -27,8 +26,6 @@ from mlbench.execution.instances.worker import Worker
 from mlbench.execution.variations import Variation
 from mlbench.wire.engine_statistics import statistics_from_json
 from mlbench.wire.runtime_facts import merge_runtimes, runtime_from_json
-
-logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
 
