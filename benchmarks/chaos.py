@@ -38,7 +38,6 @@ from pathlib import Path
 
 import click
 import psutil
-from resume import COMMAND, Kind, kind_of, leftovers
 
 from mlbench.errors import DataError
 from mlbench.records.run_record import RunRecord, read
@@ -79,6 +78,9 @@ class Chaos(Engine):
 @hookimpl
 def mlbench_backends(): return [Chaotic()]
 """
+
+COMMAND = [sys.executable, "-P", "-m", "mlbench"]
+Kind = tuple[str, str, str, int]
 
 _MARK = "MLBENCH_CHAOS"
 _PULSE_S = 0.01
@@ -164,6 +166,16 @@ class Round:
             if most_bytes is not None and size_bytes(self.results) - before_bytes >= most_bytes:
                 return
             time.sleep(_PULSE_S)
+
+
+def kind_of(record: RunRecord) -> Kind:
+    """Return what identifies a run among all others of a suite."""
+    return record.workload, record.backend, record.scenario, record.repeat
+
+
+def leftovers(results: Path) -> list[str]:
+    """Return folders that are not complete run folders."""
+    return [folder.name for folder in results.iterdir() if folder.is_dir() and not (folder / RECORD_FILE).is_file()]
 
 
 def size_bytes(folder: Path) -> int:
