@@ -26,23 +26,11 @@ from typing import Any
 import click
 import numpy as np
 import torch
+from mini_replies import mini_variant
 from rich.console import Console
 from rich.table import Table
 
-from mlbench import (
-    Dataset,
-    Decoding,
-    Engine,
-    EnginePlan,
-    Graph,
-    Model,
-    Profile,
-    Prompt,
-    Reply,
-    Samples,
-    Variant,
-    Weights,
-)
+from mlbench import Dataset, Decoding, Engine, EnginePlan, Graph, Model, Prompt, Reply, Samples
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
 from mlbench.toolkit.language import CacheShape, TokenProgram, language_graphs
@@ -79,7 +67,7 @@ def mini_case(slots: int) -> Case:
     from mlbench_llama2_70b.graphs import NETWORK
 
     workload = Plugins.discover().workload("llama2-70b")
-    variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=workload.options)
+    variant = mini_variant(workload)
     dataset, model = workload.dataset(variant), workload.model(variant)
     assert model.files
     dataset.load(range(dataset.count))

@@ -23,33 +23,27 @@ from typing import Any
 import click
 import numpy as np
 import torch
+from mini_replies import answers_of, mini_variant, seven_bit_weights
 from rich.console import Console
 from rich.table import Table
-from seven_bits import seven_bit_weights
 
 from mlbench import (
-    DataError,
     EnginePlan,
     Graph,
     GraphError,
     LoggedReply,
     Metric,
     Precision,
-    Profile,
     Samples,
     Variant,
-    Weights,
     Workload,
 )
 from mlbench.conformance.damage import DamagedGraph, noise, to_weights
-from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
-from mlbench.execution.engine_choice import engine_of
 from mlbench.rules.scoring import output_difference, score
 from mlbench.toolkit import write_output_reference
 
 BATCH = 16
-PATIENCE_S = 3600
 
 EVERY = {"bert": 4, "dlrm-v2": 2, "stable-diffusion-xl": 4}
 """Of which samples the reference is kept: one in so many, where all would take more than 300 kB."""
@@ -169,7 +163,7 @@ class Mini:
     @property
     def variant(self) -> Variant:
         """The mini profile with its trained weights."""
-        return Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=self.workload.options)
+        return mini_variant(self.workload)
 
     def replies(self, run: Run, samples: int = 0) -> list[LoggedReply]:
         """Return the answers to the first samples, 0 for all.
@@ -187,19 +181,12 @@ class Mini:
             model = dataclasses.replace(model, graphs=graphs)
         backend = self.plugins.backend(run.backend)
         backend = backend.with_options(dataclasses.replace(backend.options, threads=1))
-        query, reply = Samples(indices, indices, data), RecordingReply()
         plan = EnginePlan(precision=run.precision, batch=run.batch, batching="bucketed")
-        weights = seven_bit_weights() if run.seven_bits else nullcontext()
-        with weights, engine_of(backend, model, plan) as engine:
-            engine.submit(query, reply)
-            engine.flush()
-            is_done = reply.wait(query, PATIENCE_S)
-        if not is_done or reply.failures:
-            reason = next(iter(reply.failures.values()), [f"nothing was answered for {PATIENCE_S} s"])[0]
-            raise DataError(f"{run.name}: {reason}")
+        with seven_bit_weights() if run.seven_bits else nullcontext():
+            answers = answers_of(backend, model, plan, Samples(indices, indices, data))
         return [
             LoggedReply(index=index, data=np.asarray(answer).tobytes(), token_count=np.size(answer))
-            for index, (answer,) in sorted(reply.answers.items())
+            for index, answer in sorted(answers.items())
         ]
 
     def metric(self) -> Metric:
@@ -243,12 +230,7 @@ def row(run: Run, metric: Metric, replies: Sequence[LoggedReply], *, are_all: bo
 
 @click.command()
 @click.argument("workload")
-@click.option(
-    "--run",
-    "prefixes",
-    multiple=True,
-    help="Only runs whose names begin so.",
-)
+@click.option("--run", "prefixes", multiple=True, help="Only runs whose names begin so.")
 @click.option("--samples", default=0, help="Only so many samples, without scores; 0: all.")
 @click.option("--write", is_flag=True, help="Make the reference outputs again and stop.")
 def main(workload: str, prefixes: Sequence[str], samples: int, write: bool) -> None:

@@ -26,29 +26,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from mini_replies import answers_of, mini_variant, seven_bit_weights
 from rich.console import Console
 from rich.table import Table
-from seven_bits import seven_bit_weights
 
-from mlbench import (
-    Dataset,
-    EnginePlan,
-    Graph,
-    GraphBackend,
-    Metric,
-    Model,
-    Precision,
-    Profile,
-    Samples,
-    Variant,
-    Weights,
-)
-from mlbench.conformance.recording import RecordingReply
+from mlbench import Dataset, EnginePlan, Graph, GraphBackend, Metric, Model, Precision, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply
 from mlbench.contracts.wrapped import WrappedDataset, WrappedGraph
 from mlbench.discovery import Plugins
-from mlbench.execution.engine_choice import engine_of
 from mlbench.rules.scoring import Agreement, agreement
 
 if TYPE_CHECKING:
@@ -56,7 +42,6 @@ if TYPE_CHECKING:
 
     import torch
 
-PATIENCE_S = 3600.0
 BATCH, ODD_BATCH = 16, 7
 
 NOISE = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -65,6 +50,7 @@ IMAGES = ("resnet50", "retinanet", "3d-unet")
 """Workloads whose samples are pixels, or hold them, with the columns last."""
 
 Change = Callable[[Any], Any]
+Show = Callable[[str, Agreement], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +132,7 @@ class Bench:
     def of(cls, workload_name: str, backend_name: str, precision: Precision, count: int) -> Bench:
         """Open the first ``count`` samples of a mini profile."""
         workload = Plugins.discover().workload(workload_name)
-        variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=workload.options)
+        variant = mini_variant(workload)
         dataset = workload.dataset(variant)
         metric = workload.metric(variant, dataset)
         assert metric
@@ -176,16 +162,10 @@ class Bench:
         plan = EnginePlan(
             precision=self.precision, batching="in_flight" if is_generation else "inline", batch=way.batch
         )
-        reply, samples = RecordingReply(), Samples(order, order, self.dataset)
-        with engine_of(backend, self.model, plan) as engine:
-            engine.submit(samples, reply)
-            engine.flush()
-            assert reply.wait(samples, PATIENCE_S)
-        assert not reply.failures, reply.failures
+        answers = answers_of(backend, self.model, plan, Samples(order, order, self.dataset))
         dtype = np.dtype(self.model.program.reply.dtype).newbyteorder("<")
         return [
-            LoggedReply(index=index, data=np.asarray(reply.answers[index][0]).astype(dtype).tobytes())
-            for index in self.indices
+            LoggedReply(index=index, data=np.asarray(answers[index]).astype(dtype).tobytes()) for index in self.indices
         ]
 
     def with_noise(self, size: float) -> Bench:
@@ -226,9 +206,7 @@ def is_passed(found: Agreement) -> bool:
     return len(found.differing) <= (1 - LEAST_AGREEMENT) * found.checked and found.mean <= found.limits.mean
 
 
-def show_noise(
-    bench: Bench, reference: Sequence[LoggedReply], sizes: Sequence[float], show: Callable[[str, Agreement], None]
-) -> None:
+def show_noise(bench: Bench, reference: Sequence[LoggedReply], sizes: Sequence[float], show: Show) -> None:
     """Show noise of these sizes; without any, of those between the largest that passes and the smallest that fails."""
 
     def shown(size: float) -> Agreement:
@@ -242,6 +220,15 @@ def show_noise(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if is_passed(shown(NOISE[middle])) else (low, middle)
+
+
+def show_faults(bench: Bench, reference: Sequence[LoggedReply], show: Show, *, has_images: bool) -> None:
+    """Show moved images, and answers of tokens cut short."""
+    if has_images:
+        show("images moved by a pixel", bench.compare(bench.with_moved_images().replies(Way()), reference))
+    if isinstance(bench.model.program, GenerationProgram):
+        for share in (0.95, 0.9, 0.75):
+            show(f"answers cut to {share:.0%}", bench.compare(shorten(reference, share), reference))
 
 
 def shorten(replies: Sequence[LoggedReply], share: float) -> list[LoggedReply]:
@@ -269,21 +256,6 @@ def main(  # noqa: PLR0913, PLR0917 - one per option
     seven_bits: bool,
 ) -> None:
     """Print how far replies of WORKLOAD's mini profile move, batched in other ways and damaged."""
-    with seven_bit_weights() if seven_bits else nullcontext():
-        show_differences(workload, backend, precision, samples, against, noise, damage=damage)
-
-
-def show_differences(  # noqa: PLR0913, PLR0917 - as `main`
-    workload: str,
-    backend: str,
-    precision: str,
-    samples: int,
-    against: Sequence[str],
-    noise: Sequence[float],
-    *,
-    damage: bool,
-) -> None:
-    """Print the table."""
     bench = Bench.of(workload, backend, Precision(precision), samples)
     table = Table(title=f"{workload}, {backend} {precision}, {len(bench.indices)} samples: differences of replies")
     for heading in ("from batches of 16 to", "mean", "limit", "largest", "limit", "beyond it", "verdict"):
@@ -294,19 +266,16 @@ def show_differences(  # noqa: PLR0913, PLR0917 - as `main`
         verdict = "passes" if is_passed(found) else "fails"
         table.add_row(name, *(f"{number:.2g}" for number in numbers), f"{len(found.differing)}", verdict)
 
-    reference = bench.replies(Way())
-    for name, way in WAYS.items():
-        show(name, bench.compare(bench.replies(way), reference))
-    for other in against:
-        name, _, number_format = other.partition(":")
-        show(other, bench.compare(bench.on(name, Precision(number_format)).replies(Way()), reference))
-    if damage:
-        show_noise(bench, reference, noise, show)
-        if workload in IMAGES:
-            show("images moved by a pixel", bench.compare(bench.with_moved_images().replies(Way()), reference))
-        if isinstance(bench.model.program, GenerationProgram):
-            for share in (0.95, 0.9, 0.75):
-                show(f"answers cut to {share:.0%}", bench.compare(shorten(reference, share), reference))
+    with seven_bit_weights() if seven_bits else nullcontext():
+        reference = bench.replies(Way())
+        for name, way in WAYS.items():
+            show(name, bench.compare(bench.replies(way), reference))
+        for other in against:
+            name, _, number_format = other.partition(":")
+            show(other, bench.compare(bench.on(name, Precision(number_format)).replies(Way()), reference))
+        if damage:
+            show_noise(bench, reference, noise, show)
+            show_faults(bench, reference, show, has_images=workload in IMAGES)
     Console(width=140).print(table)
 
 
