@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Self
 
-from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, hookimpl
+from mlbench import NEXT, Executable, Graph, GraphBackend, GraphError, Precision, Probe, hookimpl
 from mlbench.toolkit import cores_each
 
 
@@ -49,7 +49,7 @@ class OpenVino(GraphBackend):
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[-1].lstrip("- ")  # names the operator
             raise GraphError(f"OpenVINO cannot compile {graph.name}: {reason}.") from error
-        names = [spec.name for spec in graph.outputs] + [f"{spec.name}.next" for spec in graph.state]
+        names = [spec.name for spec in graph.outputs] + [spec.name + NEXT for spec in graph.state]
 
         def run(inputs):
             results = model(dict(inputs))  # copies its outputs, as an executable must

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 
 from mlbench.contracts.power import AUTO, NONE, Energy, PowerMeter
@@ -63,9 +62,7 @@ class Metering:
         self._guard(lambda: [self._stack.enter_context(meter) for meter in self._meters])
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._guard(self._stack.close)
         self._guard(lambda: self._energies.extend(meter.energy() for meter in self._meters))
 

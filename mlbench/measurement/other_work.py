@@ -6,7 +6,6 @@ import os
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from mlbench.execution.processes.usage import process_tree, processor_time_s
@@ -44,9 +43,7 @@ class OtherWork:
         self._stack.enter_context(self._inner)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         self._end = _count(self._stat)
 

@@ -36,6 +36,7 @@ from mlbench.records.store.run_names import names_in
 from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
 from mlbench.rules.official import Category
 from mlbench.rules.tiers import Tier
+from mlbench.settings.layers import SET_FOR_RUN
 from mlbench.system.documents import first_problem, read_toml
 from mlbench.system.field_docs import json_schema_of
 
@@ -47,7 +48,6 @@ MOST_RUNS = 100_000
 SCHEMA_FILE = Path(__file__).with_name("suite.schema.json")
 """Written anew by ``python -m mlbench.planning.suite``."""
 
-_HAND_SET = ("suite", "command line")
 _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
 
@@ -254,12 +254,12 @@ def run_all(
 def key_of_request(request: ResolvedRequest) -> tuple[str, ...]:
     """Return a key of a run in a suite, equal to its record's."""
     plain = request.settings.plain()
-    chosen = {key: plain[key] for key, each in request.settings.by_key.items() if each.layer in _HAND_SET}
+    chosen = {key: plain[key] for key, each in request.settings.by_key.items() if each.layer in SET_FOR_RUN}
     return _key(request, chosen)
 
 
 def _key_of_record(record: RunRecord) -> tuple[str, ...]:
-    return _key(record, {key: each.value for key, each in record.settings.items() if each.layer in _HAND_SET})
+    return _key(record, {key: each.value for key, each in record.settings.items() if each.layer in SET_FOR_RUN})
 
 
 def _key(run: RunRequest | RunRecord, chosen: Mapping[str, Any]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ ENDS_INVALID_RUNS = ("load.end_at_late_share",)
 
 _CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
-_HAND_SET = ("command line", "suite", "system", "tune")
+_CHOSEN_BY_USER = ("command line", "suite", "system", "tune")
 """Layers of settings that a person chose, or that were found for a person: for these very runs, or for the machine."""
 
 _TUNED = ("scenario", "workload", "backend")
@@ -26,7 +26,7 @@ def hand_set(record: RunRecord) -> Mapping[str, SettingRecord]:
 
     What only ends runs that are INVALID is not among them: a valid run is the same without it.
     """
-    return {key: each for key, each in _from_layers(record, _HAND_SET).items() if key not in ENDS_INVALID_RUNS}
+    return {key: each for key, each in _from_layers(record, _CHOSEN_BY_USER).items() if key not in ENDS_INVALID_RUNS}
 
 
 def _from_layers(record: RunRecord, layers: Collection[str]) -> Mapping[str, SettingRecord]:

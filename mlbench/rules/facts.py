@@ -143,7 +143,7 @@ class RuleResult:
     measured: float | int | bool | str | None
     """None: it is not in the log, which never passes."""
     limit: float | int | bool | str
-    unit: str
+    unit: str = ""
     passed: bool
     fix: str
     """The fix, with numbers; empty if passed."""

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from mlbench.execution.lanes import Lane, shared_parts
@@ -79,9 +78,7 @@ class LaneStay:
         self._log.enter(self._stay)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stay.ended_s = time.monotonic()
 
     @property

@@ -25,14 +25,12 @@ from mlbench.records.machine.environment import Environment, observe_environment
 from mlbench.records.run_record import RunRecord, read
 from mlbench.records.store.run_folder import runs_in
 from mlbench.rules.tiers import Tier
-from mlbench.settings.layers import OwnWord
+from mlbench.settings.layers import SET_FOR_RUN, OwnWord
 from mlbench.system.installed import versions_of
 from mlbench.version import __version__
 
 FOLDER = ".in-turns"
 """In the results folder; hidden, so that its runs are not part of a history."""
-
-_HAND_SET = ("suite", "command line")
 
 
 class Command:
@@ -110,7 +108,7 @@ def request_like(record: RunRecord, results: Path) -> RunRequest:
 
 
 def _set_by_hand(record: RunRecord) -> Iterator[tuple[str, Any]]:
-    return ((key, each.value) for key, each in record.settings.items() if each.layer in _HAND_SET)
+    return ((key, each.value) for key, each in record.settings.items() if each.layer in SET_FOR_RUN)
 
 
 def arguments_of(request: RunRequest) -> list[str]:

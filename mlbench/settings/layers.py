@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 LAYERS = ("default", "scenario", "workload", "backend", "data", "tune", "system", "suite", "command line")
 """Where settings come from; a later layer overrides an earlier one."""
 
+SET_FOR_RUN = ("suite", "command line")
+"""Layers of settings that a user gave for these very runs."""
+
 CORE_TEMPLATES: Mapping[str, Any] = {"load": LoadSettings(), "execution": EnginePlan()}
 """Dataclasses that a run's settings fill, with defaults, by prefix; backends and workloads add theirs."""
 

@@ -13,7 +13,7 @@ from mlbench.contracts.tunable import Tunable
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
-from mlbench.planning.requests import ResolvedRequest, RunRequest, resolve
+from mlbench.planning.requests import ResolvedRequest, resolve
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import run_length
 from mlbench.settings.layers import fields_of
@@ -83,23 +83,7 @@ def plan_settings(request: TuneRequest, plugins: Plugins) -> SettingsPlan:
     if request.limits:
         raise UsageError(f"{scenario.name} is not judged by a latency, so --limit has no meaning there.")
     workload = plugins.workload(request.workload)
-    base = resolve(
-        RunRequest(
-            workload=workload.name,
-            backend=request.backend,
-            scenario=scenario.name,
-            profile=request.profile,
-            tier=request.tier,
-            weights=request.weights,
-            precision=request.precision,
-            wants_accuracy=request.wants_accuracy,
-            power=request.power,
-            overrides=request.overrides,
-            results=request.results,
-            tag=request.tag,
-        ),
-        plugins,
-    )
+    base = resolve(request.run_in(scenario, workload), plugins)
     templates = {"execution": EnginePlan(), "backend": plugins.backend(request.backend).options}
     program = "batch" if rules_of(workload).tokens is Tokens.NONE else "generation"
     knobs = tuple(each for each in _knobs(templates, base, program) if each.key not in request.overrides)

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LoadSettings, Scenario
-from mlbench.contracts.workload import Profile, Weights
+from mlbench.contracts.workload import Profile, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.planning.requests import ResolvedRequest, RunRequest, resolve
@@ -61,6 +61,23 @@ class TuneRequest:
     tag: str = TAG
     """The tag of the full runs: the command that makes them."""
 
+    def run_in(self, scenario: Scenario, workload: Workload) -> RunRequest:
+        """Return the request for a full run."""
+        return RunRequest(
+            workload=workload.name,
+            backend=self.backend,
+            scenario=scenario.name,
+            profile=self.profile,
+            tier=self.tier,
+            weights=self.weights,
+            precision=self.precision,
+            wants_accuracy=self.wants_accuracy,
+            power=self.power,
+            overrides={**self.overrides, **self.limits},
+            results=self.results,
+            tag=self.tag,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunePlan:
@@ -95,23 +112,7 @@ def plan_tune(request: TuneRequest, plugins: Plugins) -> TunePlan:
     for key in _OWN:
         if key in request.overrides:
             raise UsageError(f"{key} is given with --set.", hint=f"`{request.tag}` chooses it.")
-    base = resolve(
-        RunRequest(
-            workload=workload.name,
-            backend=request.backend,
-            scenario=scenario.name,
-            profile=request.profile,
-            tier=request.tier,
-            weights=request.weights,
-            precision=request.precision,
-            wants_accuracy=request.wants_accuracy,
-            power=request.power,
-            overrides={**request.overrides, **request.limits},
-            results=request.results,
-            tag=request.tag,
-        ),
-        plugins,
-    )
+    base = resolve(request.run_in(scenario, workload), plugins)
     load = base.settings.fill("load", LoadSettings())
     limits = with_own_limits(latency_limits(workload, scenario, request.profile), load)
     return TunePlan(
