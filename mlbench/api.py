@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from mlbench.errors import UsageError
 from mlbench.system.folders import check_results_folder, results_folder
@@ -82,36 +81,34 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     Raises:
         MlbenchError: a name or setting is wrong, a backend cannot run here, or a run cannot be stored.
     """
-    from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
-    from mlbench.planning.run_plan import plan_runs
+    from mlbench.planning.run_plan import RunMatrix, choose, plan_runs
     from mlbench.rules.entry_demand import Division, EntryDemand
     from mlbench.rules.official import Category
-    from mlbench.rules.tiers import Tier
 
     plugins = Plugins.discover()
-    plan = plan_runs(
-        plugins,
+    matrix = RunMatrix(
         workloads=_listed(workload),
         backends=_listed(backend),
         scenarios=_listed(scenario),
         precisions=[_precision_of(each) for each in _listed(precision)],
         repeats=repeat,
         parallel=parallel,
-        profile=_choose(Profile, "profile", profile),
-        tier=_choose(Tier, "tier", tier),
-        weights=_choose(Weights, "weights", weights),
+        profile=profile,
+        tier=tier,
+        weights=weights,
         wants_accuracy=accuracy,
         entry=EntryDemand(
             variant=variant,
-            category=_choose(Category, "category", category) if category else None,
-            division=_choose(Division, "division", division),
+            category=choose(Category, "category", category) if category else None,
+            division=choose(Division, "division", division),
         ),
         overrides=dict(settings),
         results=_folder(results),
         tag=tag,
         power=power,
     )
+    plan = plan_runs(matrix, plugins)
     _warn_of_undefined(plan)
     return _make(plan, plugins, on_record)
 
@@ -299,17 +296,6 @@ def _folder(results: Place | None) -> Path:
     folder = results_folder() if results is None else Path(results)
     check_results_folder(folder)
     return folder
-
-
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-def _choose(kind: type[_Choice], name: str, value: str) -> _Choice:
-    """Return the member of an enumeration; raises `UsageError` for other text."""
-    try:
-        return kind(value)
-    except ValueError:
-        raise UsageError(f"{name} is {value!r}.", hint=f"It is one of: {', '.join(kind)}.") from None
 
 
 def _precision_of(name: str) -> Precision:

@@ -28,17 +28,14 @@ from mlbench.cli.options import (
     weights_option,
 )
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
-from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
-    from mlbench.cluster.demand import NetworkDemand
     from mlbench.discovery import Plugins
-    from mlbench.planning.run_plan import RunPlan
+    from mlbench.planning.run_plan import RunMatrix, RunPlan
     from mlbench.planning.schedulers.suite_job import JobDemand
     from mlbench.records.job_spec import NetworkSpec
     from mlbench.records.run_record import RunRecord
-    from mlbench.rules.entry_demand import EntryDemand
 
 _OF_A_SUITE = (
     *("suite", "fresh", "overrides", "results", "parallel", "as_json", "is_quiet"),
@@ -99,80 +96,46 @@ _OF_A_SUITE = (
 @click.pass_context
 def command(
     context: click.Context,
-    workloads: tuple[str, ...],
-    backends: tuple[str, ...],
-    scenarios: tuple[str, ...],
-    profile: str,
-    tier: str,
-    precisions: tuple[Precision, ...],
-    weights: str,
-    wants_accuracy: bool,
-    entry: EntryDemand,
-    repeats: int,
-    tag: str,
-    power: str,
+    /,
     network: NetworkSpec | None,
     suite: Path | None,
     fresh: bool,
     job: JobDemand | None,
-    overrides: dict[str, str],
-    results: Path,
-    parallel: int,
     is_quiet: bool,
     as_json: bool,
+    **matrix_fields: Any,
 ) -> int:
     """Measure each WORKLOAD on each backend in each scenario; every combination is a run.
 
     Without a workload all of them run, without a backend the best available one, without a scenario all that the rules
     define. Exit status: 0 when every run is valid and accurate, 1 otherwise, 2 for wrong usage.
     """
-    from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
-    from mlbench.planning.run_plan import plan_runs, plan_suite
-    from mlbench.rules.tiers import Tier
+    from mlbench.planning.run_plan import RunMatrix, plan_runs, plan_suite
 
-    plugins = Plugins.discover()
+    plugins, matrix = Plugins.discover(), RunMatrix(**matrix_fields)
     if suite:
         _refuse_besides_a_suite(context)
     if job and as_json:
         raise UsageError("--json is given together with --print.", hint="--print prints a job and no records.")
-    printed = _Printed(results=results, as_json=as_json, is_quiet=is_quiet)
-    how: dict[str, Any] = {"results": results, "overrides": overrides, "fresh": fresh, "parallel": parallel}
+    printed = _Printed(results=matrix.results, as_json=as_json, is_quiet=is_quiet)
+    how: dict[str, Any] = {name: getattr(matrix, name) for name in ("results", "overrides", "parallel")}
+    how["fresh"] = fresh
     if job:
         return _print_job(job, suite, plugins, **how)
     if suite:
         return _make_and_print(plan_suite(suite, plugins, **how), plugins, printed)
-    demand = None
     if network:
-        demand, entry = _ask_nodes(network, entry, plugins)
-        workloads, backends = workloads or (demand.nodes[0].workload,), backends or (demand.nodes[0].backend,)
-    plan = plan_runs(
-        plugins,
-        workloads=workloads,
-        backends=backends,
-        scenarios=scenarios,
-        precisions=precisions,
-        repeats=repeats,
-        parallel=parallel,
-        profile=Profile(profile),
-        tier=Tier(tier),
-        weights=Weights(weights),
-        wants_accuracy=wants_accuracy,
-        entry=entry,
-        overrides=overrides,
-        results=results,
-        tag=tag,
-        power=power,
-        network=demand,
-    )
+        matrix = _on_nodes(matrix, network, plugins)
+    plan = plan_runs(matrix, plugins)
     for each in plan.undefined:
         echo_line(str(each), to_stderr=True)
-    return _make_and_print(plan, plugins, replace(printed, has_chosen_backend=not backends))
+    return _make_and_print(plan, plugins, replace(printed, has_chosen_backend=not matrix.backends))
 
 
-def _ask_nodes(network: NetworkSpec, entry: EntryDemand, plugins: Plugins) -> tuple[NetworkDemand, EntryDemand]:
-    """Return nodes that can answer a run, and the entry that it is made for.
+def _on_nodes(matrix: RunMatrix, network: NetworkSpec, plugins: Plugins) -> RunMatrix:
+    """Return the same runs, answered by nodes, for the entry that these allow.
 
     Raises:
         UsageError: a node does not answer, or they differ.
@@ -181,7 +144,14 @@ def _ask_nodes(network: NetworkSpec, entry: EntryDemand, plugins: Plugins) -> tu
     from mlbench.rules.own import rules_of
 
     demand = NetworkDemand.of_spec(network)
-    return demand, entry_over_network(entry, rules_of(plugins.workload(demand.nodes[0].workload)))
+    node = demand.nodes[0]
+    return replace(
+        matrix,
+        workloads=matrix.workloads or (node.workload,),
+        backends=matrix.backends or (node.backend,),
+        entry=entry_over_network(matrix.entry, rules_of(plugins.workload(node.workload))),
+        network=demand,
+    )
 
 
 def _refuse_besides_a_suite(context: click.Context) -> None:

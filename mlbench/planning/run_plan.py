@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from mlbench.cluster.demand import NetworkDemand
+from mlbench.contracts.power import AUTO
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS, is_tag
+from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.lanes import Lane
@@ -18,6 +22,10 @@ from mlbench.planning.suite import SharedRuns, answers, differing_facts, in_pair
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.reading import read_runs
 from mlbench.records.store.run_folder import remove_abandoned, runs_in
+from mlbench.rules.entry_demand import ANY_ENTRY, EntryDemand
+from mlbench.rules.tiers import Tier
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,40 +65,75 @@ class TurnsPlan:
         return [each for each in records if each.tag == base], [each for each in records if each.tag == new]
 
 
-def plan_runs(  # noqa: PLR0913 - the axes of a matrix
-    plugins: Plugins,
-    *,
-    workloads: Sequence[str],
-    backends: Sequence[str],
-    scenarios: Sequence[str],
-    precisions: Sequence[Precision],
-    repeats: int = 1,
-    parallel: int = 1,
-    **common: Any,
-) -> RunPlan:
-    """Return a run of each combination, all once, then all again, ``parallel`` of them side by side.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMatrix:
+    """The combinations that `mlbench run` and `mlbench.run` measure. Names are as typed; `plan_runs` checks them.
 
-    For an empty axis `combinations` chooses the values. ``common`` are other fields of `RunRequest`.
+    For an empty axis `combinations` chooses the values.
+    """
+
+    workloads: Sequence[str] = ()
+    backends: Sequence[str] = ()
+    scenarios: Sequence[str] = ()
+    precisions: Sequence[Precision] = ()
+    repeats: int = 1
+    parallel: int = 1
+    profile: str
+    tier: str
+    weights: str
+    wants_accuracy: bool = True
+    entry: EntryDemand = ANY_ENTRY
+    overrides: Mapping[str, Any]
+    results: Path
+    tag: str = ""
+    power: str = AUTO
+    network: NetworkDemand | None = None
+
+    def combinations(self, plugins: Plugins) -> Iterator[RunRequest | Undefined]:
+        """Yield a request for each combination; raises as `combinations`, and `UsageError` for an unknown name."""
+        common: dict[str, Any] = {
+            "profile": choose(Profile, "profile", self.profile),
+            "tier": choose(Tier, "tier", self.tier),
+            "weights": choose(Weights, "weights", self.weights),
+            **{name: getattr(self, name) for name in _AS_REQUESTED},
+        }
+        for precision in (*self.precisions,) or (None,):
+            yield from combinations(
+                plugins, self.workloads, self.backends, self.scenarios, precision=precision, **common
+            )
+
+
+_AS_REQUESTED = ("wants_accuracy", "entry", "overrides", "results", "tag", "power", "network")
+"""Fields of a matrix that a `RunRequest` has, too."""
+
+
+def choose(kind: type[_Choice], name: str, value: str) -> _Choice:
+    """Return the member of an enumeration; raises `UsageError` for other text."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise UsageError(f"{name} is {value!r}.", hint=f"It is one of: {', '.join(kind)}.") from None
+
+
+def plan_runs(matrix: RunMatrix, plugins: Plugins) -> RunPlan:
+    """Return a run of each combination, all once, then all again, ``parallel`` of them side by side.
 
     Raises:
         MlbenchError: a name or setting is wrong, a backend cannot run here, or the rules define no combination.
     """
-    if not is_tag(tag := common.get("tag", "")):
-        raise UsageError(f"tag is {tag[:LONGEST_TAG]!r}.", hint=f"It is plain text of up to {LONGEST_TAG} characters.")
-    if not 1 <= repeats <= MOST_REPEATS:
-        raise UsageError(f"repeat is {repeats}.", hint=f"It lies from 1 to {MOST_REPEATS}.")
-    found = [
-        each
-        for precision in (*precisions,) or (None,)
-        for each in combinations(plugins, workloads, backends, scenarios, precision=precision, **common)
-    ]
+    if not is_tag(matrix.tag):
+        given = repr(matrix.tag[:LONGEST_TAG])
+        raise UsageError(f"tag is {given}.", hint=f"It is plain text of up to {LONGEST_TAG} characters.")
+    if not 1 <= matrix.repeats <= MOST_REPEATS:
+        raise UsageError(f"repeat is {matrix.repeats}.", hint=f"It lies from 1 to {MOST_REPEATS}.")
+    found = list(matrix.combinations(plugins))
     requests = [resolve(each, plugins) for each in found if isinstance(each, RunRequest)]
     if not requests and (undefined := next((each for each in found if isinstance(each, Undefined)), None)):
         raise UsageError(str(undefined), hint="`mlbench list` prints the scenarios of each workload.")
     return RunPlan(
-        requests=tuple(replace(each, repeat=repeat) for repeat in range(1, repeats + 1) for each in requests),
+        requests=tuple(replace(each, repeat=repeat) for repeat in range(1, matrix.repeats + 1) for each in requests),
         undefined=tuple(each for each in found if isinstance(each, Undefined)),
-        lanes=lanes_for(requests, plugins, parallel),
+        lanes=lanes_for(requests, plugins, matrix.parallel),
     )
 
 
