@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,15 +135,7 @@ def _json(checked: TreeCheck) -> str:
         for each in checked.entries
     ]
     findings = [
-        {
-            "rule": each.rule,
-            "path": each.path,
-            "message": each.message,
-            "loses": each.loses,
-            "official": each.official,
-            "is_note": each.is_note,
-            "evidence": each.evidence.model_dump(mode="json") if each.evidence else None,
-        }
+        {**dataclasses.asdict(each), "evidence": each.evidence.model_dump(mode="json") if each.evidence else None}
         for each in checked.findings
     ]
     return json.dumps({"is_accepted": checked.is_accepted, "results": entries, "findings": findings}, indent=2)

@@ -183,27 +183,15 @@ def _accuracy_record(accuracy: Accuracy | None, job: Job) -> AccuracyRecord | No
         TargetRecord(**dataclasses.asdict(result.target), value=result.score, is_met=result.is_met)
         for result in accuracy.targets
     ]
+    difference = accuracy.output_difference
     return AccuracyRecord(
         scores=dict(accuracy.scores),
         targets=targets,
         line=accuracy.line,
         is_met=accuracy.is_met or job.division is Division.OPEN,
-        output_difference=_difference_record(accuracy.output_difference),
+        output_difference=OutputDifferenceRecord.model_validate(difference) if difference else None,
         tested_in=Path(job.spec.accuracy_of).name,
         computed_with=dict(accuracy.computed_with),
-    )
-
-
-def _difference_record(difference: OutputDifference | None) -> OutputDifferenceRecord | None:
-    if difference is None:
-        return None
-    return OutputDifferenceRecord(
-        value=difference.value,
-        bound=difference.bound,
-        unit=difference.unit,
-        samples=difference.samples,
-        is_met=difference.is_met,
-        bounds={str(precision): bound for precision, bound in difference.bounds.items()},
     )
 
 
