@@ -110,7 +110,12 @@ def run(tmp_path):
         words = ("--backend", "onnxruntime", "--scenario", "Offline", "--no-accuracy", "--json")
         done = subprocess.run(
             [sys.executable, "-m", "mlbench", "run", *workloads, *words],
-            env={**os.environ, **places, "PYTHONPATH": os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", ""))), "TWINS": way},
+            env={
+                **os.environ,
+                **places,
+                "PYTHONPATH": os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", ""))),
+                "TWINS": way,
+            },
             capture_output=True,
             text=True,
             check=False,
