@@ -66,12 +66,9 @@ def _read_own(file: Path) -> Mapping[str, str | int]:
         DataError: it cannot be read.
         UsageError: the type of a field would crash the official checker.
     """
-    from mlbench.errors import UsageError
-    from mlbench.submission.system_fields import TEXT_FIELDS
+    from mlbench.submission.system_fields import check_types
     from mlbench.system.documents import read_json_object
 
     fields = read_json_object(file, what="description of a system")
-    for name, value in fields.items():
-        if not isinstance(value, str | int) or (name in TEXT_FIELDS and not isinstance(value, str)):
-            raise UsageError(f"{file}: {name} is {json.dumps(value)[:80]}.", hint="Write it as text in quotes.")
+    check_types(file, fields)
     return fields

@@ -35,7 +35,7 @@ def compare_backends(records: Sequence[RunRecord], history: Sequence[RunRecord] 
         records: of any kinds, in the order in which they were made.
         history: other runs, as `compare` takes them.
     """
-    counting = [run for run in records if run.verdict and run.verdict.is_valid and run.verdict.is_accurate is not False]
+    counting = [run for run in records if run.is_good]
     for across, group in _groups(counting):
         sides = _by_backend(group)
         if len(sides) > 1:

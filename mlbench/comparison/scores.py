@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlbench.records.run_record import RunRecord
 
@@ -70,8 +70,7 @@ def _judge(
     else:
         reason = ""
     score = Score(name=name, base=one, new=other, lower_is_better=lower_is_better, reason=reason)
-    is_worse = not reason and score.change < -margin
-    return Score(name=name, base=one, new=other, lower_is_better=lower_is_better, is_worse=is_worse, reason=reason)
+    return replace(score, is_worse=not reason and score.change < -margin)
 
 
 def _worst(records: Sequence[RunRecord], name: str, *, lower_is_better: bool) -> float | None:

@@ -5,7 +5,11 @@ Source: submission checker v4.1, ``SYSTEM_DESC_REQUIRED_FIELDS`` and what is bes
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
+
+from mlbench.errors import UsageError
 
 MEANINGFUL_FIELDS = (
     *("division", "submitter", "status", "system_name", "system_type", "number_of_nodes"),
@@ -54,6 +58,13 @@ NETWORK_SYSTEM_TYPE = "datacenter"
 
 STATUSES = ("available", "preview", "rdi")
 SYSTEM_TYPES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
+
+
+def check_types(file: Path, fields: Mapping[str, object]) -> None:
+    """Raise `UsageError` for a value whose type would crash the official checker."""
+    for name, value in fields.items():
+        if not isinstance(value, str | int) or (name in TEXT_FIELDS and not isinstance(value, str)):
+            raise UsageError(f"{file}: {name} is {json.dumps(value)[:80]}.", hint="Write it as text in quotes.")
 
 
 def is_network_system(fields: Mapping[str, object]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlbench.records.published import merge_variants, select_published
@@ -21,7 +21,7 @@ from mlbench.reports.html.drawing import (
     with_links,
 )
 from mlbench.reports.summary import Combination
-from mlbench.reports.table import table
+from mlbench.reports.table import ReportTable, table
 from mlbench.reports.units import duration, quantity
 
 if TYPE_CHECKING:
@@ -61,28 +61,28 @@ def curve_figures(combinations: Sequence[Combination], palette: Palette) -> Iter
     if not found or len(units) != 1:
         return
     links = {run.run_id: palette.links.get(each.name, "") for each in combinations for run in each.runs}
-    chart = _CurveChart(found, at_a_rate, palette, units.pop(), links)
+    rows = [[series, *row] for series, found_points in found.items() for row in table_rows(found_points)]
+    numbers = table("The curve's points", ["series", *headings(every)], rows, is_stacked=True)
+    chart = _CurveChart(
+        curves=found, records=at_a_rate, palette=palette, unit=units.pop(), links=links, numbers=numbers
+    )
     has_tokens = any(each.per_user is not None for each in every)
     drawn = [chart.interactivity(), chart.waiting("ttft_ms")] if has_tokens else [chart.waiting("server_latency_ms")]
-    numbers = [[series, *row] for series, found_points in found.items() for row in table_rows(found_points)]
-    caption = table("The curve's points", ["series", *headings(every)], numbers, is_stacked=True)
-    yield from (replace(each, numbers=caption) for each in drawn if each)
+    yield from filter(None, drawn)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _CurveChart:
-    def __init__(
-        self,
-        curves: Mapping[str, list[CurvePoint]],
-        records: Sequence[RunRecord],
-        palette: Palette,
-        unit: str,
-        links: Mapping[str, str],
-    ) -> None:
-        self._curves = curves
-        self._records = records
-        self._palette = palette
-        self._unit = unit
-        self._links = links
+    """The curves of a workload, by series."""
+
+    curves: Mapping[str, list[CurvePoint]]
+    records: Sequence[RunRecord]
+    """Those at a rate."""
+    palette: Palette
+    unit: str
+    links: Mapping[str, str]
+    """The address of each run, by its id."""
+    numbers: ReportTable
 
     def interactivity(self) -> Figure | None:
         """Return throughput over the tokens that one user gets per second."""
@@ -94,7 +94,7 @@ class _CurveChart:
         limit_ms = self._limit("tpot_ms")
         ghosts = self._ghosts(1000 / limit_ms) if limit_ms else []
         x = altair.X("at:Q").title("tokens/s per user, p90").scale(zero=True, nice=True).axis(tickCount=5)
-        y = altair.Y("throughput:Q").title(f"{self._unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
+        y = altair.Y("throughput:Q").title(f"{self.unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
         layers = self._layers(marks, x, y)
         note = "To the right each user gets tokens faster, to the top the throughput is higher. "
         note += f"Lines join points in order of load. {_GREY_NOTE}"
@@ -104,7 +104,8 @@ class _CurveChart:
         if ghosts:
             layers.append(points(ghosts).mark_point(filled=False, opacity=0.5, color=SOFT).encode(x=x, y=y))
             note += " Hollow points are published results, at their limit."
-        return self._figure("Curve: throughput against interactivity", note, {"": svg_of(*layers)})
+        title = "Curve: throughput against interactivity"
+        return Figure(title=title, note=note, views={"": svg_of(*layers)}, numbers=self.numbers)
 
     def waiting(self, limit: str) -> Figure | None:
         """Return the user's latency over throughput: p90 and p99."""
@@ -119,10 +120,10 @@ class _CurveChart:
             return None
         limit_ms = self._limit(limit)
         every_ns = [each.at for each in marks] + ([limit_ms * 1e6] if limit_ms else [])
-        x = altair.X("throughput:Q").title(f"{self._unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
+        x = altair.X("throughput:Q").title(f"{self.unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
         note = f"The {name} at p90, and above it, darker, at p99. {_GREY_NOTE}"
         ends = self._ends()
-        upright = points(ends).mark_rule(opacity=0.6).encode(x=x, color=self._palette.colour_channel())
+        upright = points(ends).mark_rule(opacity=0.6).encode(x=x, color=self.palette.colour_channel())
         if ends:
             note += " The vertical line is the throughput with all samples at once."
         limit_ns = limit_ms * 1e6 if limit_ms else 0.0
@@ -131,16 +132,14 @@ class _CurveChart:
             layers = self._layers(marks, x, time_axis(every_ns, name, scale, field="at"))
             limits = limit_line(limit_ns, f"limit {duration(limit_ns)}") if limit_ns else []
             views[scale] = svg_of(*([upright] if ends else []), *layers, *limits)
-        return self._figure(f"Curve: {name} against throughput", note, views)
-
-    def _figure(self, title: str, note: str, views: Mapping[str, str]) -> Figure:
-        return Figure(title=title, note=note, views=views, numbers=table(title, [], []))
+        title = f"Curve: {name} against throughput"
+        return Figure(title=title, note=note, views=views, numbers=self.numbers)
 
     def _marks(
         self, percentile: str, value_of: Callable[[CurvePoint], float | None], spell: Callable[[float], str]
     ) -> list[_CurveMark]:
         found = []
-        for series, all_points in self._curves.items():
+        for series, all_points in self.curves.items():
             for each in all_points:
                 value = value_of(each)
                 if each.rate_per_s is None or each.per_device is None or value is None:
@@ -157,7 +156,7 @@ class _CurveChart:
                         at=value,
                         percentile=percentile,
                         text=text,
-                        link=self._links[each.runs[0]],
+                        link=self.links[each.runs[0]],
                     )
                 )
         return found
@@ -165,7 +164,7 @@ class _CurveChart:
     def _layers(self, marks: Sequence[_CurveMark], x: altair.X, y: Any) -> list[Any]:
         """Return lines through the valid points, from the lowest load to the highest, and all points."""
         layers: list[Any] = []
-        colour, shape = self._palette.colour_channel(), self._palette.shape_channel()
+        colour, shape = self.palette.colour_channel(), self.palette.shape_channel()
         for percentile, opacity in (("p90", 0.55), ("p99", 1.0)):
             some = [each for each in marks if each.percentile == percentile]
             strong = 1.0 if len({each.percentile for each in marks}) == 1 else opacity
@@ -185,20 +184,20 @@ class _CurveChart:
     def _ends(self) -> list[_CurveMark]:
         return [
             _CurveMark(series=series, throughput=each.per_device, text=f"{series}: {each.name}")
-            for series, found in self._curves.items()
+            for series, found in self.curves.items()
             for each in found
             if each.rate_per_s is None and each.per_device is not None and not each.problem
         ]
 
     def _limit(self, name: str) -> float | None:
         """Return a limit that all runs share, in milliseconds."""
-        limits = {each.limits.get(name) for each in self._records}
+        limits = {each.limits.get(name) for each in self.records}
         (limit,) = limits if len(limits) == 1 else (None,)
         return float(limit) if isinstance(limit, int | float) and limit > 0 else None
 
     def _ghosts(self, at: float) -> list[_CurveMark]:
         """Return published results of the same workload: only runs of full models compare with them."""
-        first = self._records[0]
+        first = self.records[0]
         if first.profile != "full":
             return []
         found = select_published(workload=first.workload, scenario=first.scenario)
@@ -209,7 +208,7 @@ class _CurveChart:
                 text=f"{each.submitter}, {each.accelerator}: {quantity(each.per_accelerator, each.unit)}",
             )
             for each, _ in merge_variants(found)
-            if each.accelerators and each.unit == self._unit
+            if each.accelerators and each.unit == self.unit
         ]
 
 

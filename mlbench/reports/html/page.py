@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from mlbench.comparison.compare import Comparison
 from mlbench.comparison.verdicts import SpeedVerdict
@@ -44,8 +44,7 @@ def html_page(content: Content) -> str:
         UsageError: a library for drawing is not installed.
     """
     check_installed("a report")
-    page = _page(content)
-    return render("report.html.jinja", {each.name: getattr(page, each.name) for each in fields(page)})
+    return render("report.html.jinja", _page(content))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

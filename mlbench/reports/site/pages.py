@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from mlbench.records.store.stored_runs import StoredRuns
 from mlbench.reports.console import DISCLAIMER, standing
@@ -24,9 +23,6 @@ from mlbench.reports.site.names import run_page, workload_page
 from mlbench.reports.summary import TIERS, Combination, Summary, headline
 from mlbench.reports.table import ReportTable
 from mlbench.reports.units import number_of, plural
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 MOST_CHARTS = 40
 """Most charts of a workload: those of the combinations that ran last."""
@@ -102,17 +98,13 @@ def site_pages(stored: StoredRuns, title: str, margin: float) -> Iterator[tuple[
     combinations: list[Combination] = []
     changes: list[LevelChange] = []
     for content in read_workloads(stored, margin):
-        yield workload_page(content.name), _render("site_workload.html.jinja", _workload_page(content, title))
+        yield workload_page(content.name), render("site_workload.html.jinja", _workload_page(content, title))
         for each in content.summary.combinations:
-            yield run_page(each.newest.run_id), _render("site_run.html.jinja", _run_page(each, title))
+            yield run_page(each.newest.run_id), render("site_run.html.jinja", _run_page(each, title))
         combinations += content.summary.combinations
         changes = sorted([*changes, *content.changes], key=lambda each: each.when, reverse=True)[:_MOST_CHANGES]
     index = _index(Summary(tuple(combinations)), changes, stored, title)
-    yield "index.html", _render("site_index.html.jinja", index)
-
-
-def _render(template: str, page: DataclassInstance) -> str:
-    return render(template, {each.name: getattr(page, each.name) for each in fields(page)})
+    yield "index.html", render("site_index.html.jinja", index)
 
 
 def _index(summary: Summary, changes: Sequence[LevelChange], stored: StoredRuns, title: str) -> _FirstPage:

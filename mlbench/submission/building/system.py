@@ -26,7 +26,7 @@ from mlbench.submission.system_fields import (
     NETWORK_SYSTEM_TYPE,
     STATUSES,
     SYSTEM_TYPES,
-    TEXT_FIELDS,
+    check_types,
     is_network_system,
 )
 from mlbench.system.documents import read_json_object
@@ -131,10 +131,7 @@ def _check_fields(file: Path, fields: Mapping[str, object]) -> None:
             f"{file}: fields are missing or empty: {', '.join(missing)}.",
             hint="`mlbench system describe` fills the fields that it can detect.",
         )
-    for name in (*MEANINGFUL_FIELDS, *FREE_FIELDS, *NETWORK_FIELDS):
-        value = fields.get(name, "")
-        if not isinstance(value, str | int) or (name in TEXT_FIELDS and not isinstance(value, str)):
-            raise UsageError(f"{file}: {name} is {json.dumps(value)[:80]}.", hint="Write it as text in quotes.")
+    check_types(file, {name: fields.get(name, "") for name in (*MEANINGFUL_FIELDS, *FREE_FIELDS, *NETWORK_FIELDS)})
     for name, known in (("status", STATUSES), ("system_type", SYSTEM_TYPES)):
         if str(fields[name]).lower() not in known:
             raise UsageError(f"{file}: {name} is {fields[name]!r}.", hint=f"It is one of: {'; '.join(known)}.")
