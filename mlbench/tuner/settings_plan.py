@@ -83,7 +83,7 @@ def plan_settings(request: TuneRequest, plugins: Plugins) -> SettingsPlan:
     if request.limits:
         raise UsageError(f"{scenario.name} is not judged by a latency, so --limit has no meaning there.")
     workload = plugins.workload(request.workload)
-    base = resolve(request.run_in(scenario, workload), plugins)
+    base = resolve(request.run_in(scenario), plugins)
     templates = {"execution": EnginePlan(), "backend": plugins.backend(request.backend).options}
     program = "batch" if rules_of(workload).tokens is Tokens.NONE else "generation"
     knobs = tuple(each for each in _knobs(templates, base, program) if each.key not in request.overrides)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LoadSettings, Scenario
-from mlbench.contracts.workload import Profile, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.planning.requests import ResolvedRequest, RunRequest, resolve
@@ -40,43 +36,19 @@ _LEAST_PROBES, _USUAL_PROBES, _USUAL_RUNS = 8, 10, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuneRequest:
-    """The user's request. Names are as typed."""
+class TuneRequest(RunRequest):
+    """The user's request: that of a full run. Names are as typed."""
 
-    workload: str
-    backend: str
     scenario: str = ""
     """Empty: the first that sends a rate."""
-    profile: Profile = Profile.MINI
     tier: Tier = Tier.DEV
-    """The tier of the full runs."""
-    weights: Weights = Weights.TRAINED
-    precision: Precision | None = None
-    wants_accuracy: bool = True
-    power: str
     limits: Mapping[str, float] = field(default_factory=dict)
     """Settings, as `own_limits.settings_of_limits` gives them."""
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    results: Path
     tag: str = TAG
-    """The tag of the full runs: the command that makes them."""
 
-    def run_in(self, scenario: Scenario, workload: Workload) -> RunRequest:
-        """Return the request for a full run."""
-        return RunRequest(
-            workload=workload.name,
-            backend=self.backend,
-            scenario=scenario.name,
-            profile=self.profile,
-            tier=self.tier,
-            weights=self.weights,
-            precision=self.precision,
-            wants_accuracy=self.wants_accuracy,
-            power=self.power,
-            overrides={**self.overrides, **self.limits},
-            results=self.results,
-            tag=self.tag,
-        )
+    def run_in(self, scenario: Scenario) -> RunRequest:
+        """Return the request of a full run in a scenario, under the limits."""
+        return replace(self, scenario=scenario.name, overrides={**self.overrides, **self.limits})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +84,7 @@ def plan_tune(request: TuneRequest, plugins: Plugins) -> TunePlan:
     for key in _OWN:
         if key in request.overrides:
             raise UsageError(f"{key} is given with --set.", hint=f"`{request.tag}` chooses it.")
-    base = resolve(request.run_in(scenario, workload), plugins)
+    base = resolve(request.run_in(scenario), plugins)
     load = base.settings.fill("load", LoadSettings())
     limits = with_own_limits(latency_limits(workload, scenario, request.profile), load)
     return TunePlan(
