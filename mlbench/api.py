@@ -229,7 +229,7 @@ def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) ->
     """
     import threading
 
-    from mlbench.planning.suite import run_all
+    from mlbench.planning.suite import later_runs, run_all
     from mlbench.running.parallel_runs import run_on_lanes
     from mlbench.running.runner import run_benchmark
 
@@ -237,7 +237,7 @@ def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) ->
 
     def make(request: ResolvedRequest, number: int, place: LanePlace | None = None) -> RunRecord:
         claim = plan.shared.claim(request) if plan.shared else None
-        record = run_benchmark(request, plugins, claim=claim, place=place, later=plan.requests[number:])
+        record = run_benchmark(request, plugins, claim=claim, place=place, later=later_runs(plan.requests, number))
         if on_record:
             with handing_over:
                 on_record(record)

@@ -137,6 +137,7 @@ class _Runs:
             TakenError: another process makes it, or has just stored it.
         """
         from mlbench.cli.progress import ALONE
+        from mlbench.planning.suite import later_runs
         from mlbench.reports.console import one_line, problems
         from mlbench.running.runner import UnstoredRunError, run_benchmark
 
@@ -149,7 +150,7 @@ class _Runs:
                     partial(self._on_progress, progress, request.workload),
                     claim=claim,
                     place=place,
-                    later=self.requests[number:],
+                    later=later_runs(self.requests, number),
                 )
         except UnstoredRunError as error:
             self.announce()

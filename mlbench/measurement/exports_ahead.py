@@ -30,8 +30,8 @@ from mlbench.records.run_record import EXPORT
 
 logger = logging.getLogger(__name__)
 
-_LATER_WITHIN_S = 60.0
-"""Graphs of later runs are begun for so long, so that the first result does not wait for all of them."""
+_LATER_WITHIN_S = 120.0
+"""Graphs of later runs are begun for so long, so that one result does not wait for all of them."""
 _SILENCE_S = 300.0
 """No graph of a mini model takes so long: a later run's model that hangs costs this one no more."""
 _IMPORTED = ("torch", "torch._dynamo", "onnxscript", "onnx")

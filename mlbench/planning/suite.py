@@ -251,6 +251,11 @@ def run_all(
     return records
 
 
+def later_runs(requests: Sequence[ResolvedRequest], number: int) -> Sequence[ResolvedRequest]:
+    """Return the runs for which the n-th from 1 may export; none for the first, so that the first result comes soon."""
+    return requests[number:] if number > 1 else ()
+
+
 def key_of_request(request: ResolvedRequest) -> tuple[str, ...]:
     """Return a key of a run in a suite, equal to its record's."""
     plain = request.settings.plain()

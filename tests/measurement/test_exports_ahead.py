@@ -85,6 +85,11 @@ class Twins(ResNet50):
         return replace(model, graphs={name: first, "second": second})
 
 
+class FirstTwins(Twins):
+    __module__ = ResNet50.__module__
+    name = "first-twins"
+
+
 class LaterTwins(Twins):
     __module__ = ResNet50.__module__
     name = "later-twins"
@@ -92,7 +97,7 @@ class LaterTwins(Twins):
 
 @hookimpl
 def mlbench_workloads():
-    return [Twins(), LaterTwins()]
+    return [FirstTwins(), Twins(), LaterTwins()]
 '''
 
 
@@ -143,8 +148,10 @@ def test_the_graphs_of_a_model_are_exported_side_by_side(run):
 
 
 @pytest.mark.thorough("exports")
-def test_a_run_that_must_export_does_so_for_later_runs_of_the_command(run):
-    (record, later), (folder, later_folder) = run("", "twins", "later-twins")
+def test_a_run_that_must_export_does_so_for_later_runs_of_the_command_and_the_first_for_itself(run):
+    (first, record, later), (first_folder, folder, later_folder) = run("", "first-twins", "twins", "later-twins")
+    assert len(exported(first_folder / "exports.txt")) == 2
+    assert first["verdict"]["is_valid"]
     assert record["verdict"]["is_valid"]
     assert later["verdict"]["is_valid"]
     assert len(exported(folder / "exports.txt")) == 4

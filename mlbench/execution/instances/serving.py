@@ -175,7 +175,11 @@ class Served:
         return VariedDataset(self._part.dataset, made) if made else self._part.dataset
 
     def _report(self, message: Message, line: MessageSink) -> None:
-        line.send("done", answer=self._answer_about(message.facts["what"]))
+        answer = self._answer_about(message.facts["what"])
+        if isinstance(answer, Mapping):  # as a record can hold it, and what is left out
+            kept, reason = plain_entries(answer)
+            answer = {**kept, "not_stored": reason} if reason else kept
+        line.send("done", answer=answer)
 
     def _answer_about(self, what: str) -> Any:
         """Return facts of the engine or its process: ``statistics``, ``calls``, ``runtime``, ``peak_memory_bytes``.
@@ -184,23 +188,17 @@ class Served:
         """
         match what:
             case "statistics":
-                return _keep_plain(statistics_to_json(self._engine.statistics()))
+                return statistics_to_json(self._engine.statistics())
             case "calls":
                 return [asdict(call) for call in self._engine.calls()]
             case "replay_graphs":
                 return self._engine.replay_graphs()
             case "runtime":
-                return _keep_plain(runtime_to_json(self._observe()))
+                return runtime_to_json(self._observe())
         return peak_bytes()
 
     def _observe(self) -> RuntimeFacts:
         return self._part.backend.observe()
-
-
-def _keep_plain(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return values as a record can hold them, and what is left out."""
-    kept, reason = plain_entries(values)
-    return {**kept, "not_stored": reason} if reason else kept
 
 
 class LineReply(Reply):
