@@ -209,10 +209,12 @@ def _print(question: Question, comparisons: Sequence[Comparison]) -> None:
     from mlbench.reports.sides import sides_lines
 
     numbers = sum(len(cell.speeds) for comparison in comparisons for cell in comparison.cells)
-    if len(comparisons) > 1 or numbers <= _MOST_BARS:
-        for line in sides_lines(question.names[0], _new_sides(question, comparisons), terminal_width()):
+    has_table = len(comparisons) == 1
+    if not has_table or numbers <= _MOST_BARS:
+        sides = _new_sides(question, comparisons)
+        for line in sides_lines(question.names[0], sides, terminal_width(), has_scores=not has_table):
             echo_wrapped(line, 4)
-    if len(comparisons) == 1:
+    if has_table:
         print_comparison(comparisons[0], terminal_width())
         return
     for note in dict.fromkeys(note for comparison in comparisons for note in comparison_notes(comparison)):

@@ -37,13 +37,18 @@ class _Row:
     standing: str
 
 
-def sides_lines(base: str, sides: Sequence[NewSide], width: int | None = None) -> Iterator[str]:
-    """Yield the lines of the picture: a heading and a line per side, for each number of each kind of runs."""
+def sides_lines(
+    base: str, sides: Sequence[NewSide], width: int | None = None, *, has_scores: bool = True
+) -> Iterator[str]:
+    """Yield the lines of the picture: a heading and a line per side, for each number of each kind of runs.
+
+    ``has_scores``: whether scores are shown as well; a table of two sides has them.
+    """
     for key in dict.fromkeys(cell.key for side in sides for cell in side.comparison.cells):
         found = [(side.name, cell) for side in sides for cell in side.comparison.cells if cell.key == key]
         for measure in dict.fromkeys(each.measure for _, cell in found for each in cell.speeds):
             yield from _speed_lines(base, measure, found, width or WIDTH)
-        for score in dict.fromkeys(each.name for _, cell in found for each in cell.scores):
+        for score in dict.fromkeys(each.name for _, cell in found for each in cell.scores if has_scores):
             yield from _score_lines(base, score, found)
         for name in [side.name for side in sides if key not in {cell.key for cell in side.comparison.cells}]:
             yield f"  {name}: no such runs"

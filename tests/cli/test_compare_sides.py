@@ -72,6 +72,7 @@ def test_two_sides_are_drawn_too_above_the_table_that_judges_them(mlbench):
     assert heading == "resnet50 Offline fp32, throughput; higher is better"
     assert rows[0].count("#") == 16 and rows[1].count("#") == 24 and "x 1.500" in rows[1]
     assert rows.index(next(row for row in rows if row.startswith("nothing"))) > 1
+    assert sum("98.99" in row for row in rows) == 1, "the table alone has scores"
 
 
 def test_several_sides_are_an_array_in_json_and_a_page_each_in_markdown(mlbench):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mlbench.records.run_record import SettingRecord
 from mlbench.reports.html.overview import MOST_COLUMNS, overview_figure
 from mlbench.reports.summary import summarise
 
@@ -41,6 +42,17 @@ def test_of_latencies_the_shorter_is_the_faster(a_server_run):
     runs = [a_server_run(number, 400.0, backend=name) for number, name in enumerate(("pytorch", "acme"))]
     (row,) = numbers(*runs)
     assert sorted(row[1:]) == ["1.00", "1.00"]
+
+
+def test_of_a_curve_the_highest_rate_that_counts_is_shown(a_server_run, a_late_run):
+    runs = [at_rate(a_server_run(number, rate), rate) for number, rate in enumerate((100.0, 400.0, 200.0))]
+    (row,) = numbers(*runs, at_rate(a_late_run(), 800.0))
+    assert row[1:] == ["400 samples/s"]
+
+
+def at_rate(run, rate):
+    settings = {"load.target_qps": SettingRecord(value=rate, layer="command line")}
+    return run.model_copy(update={"load": {**run.load, "target_qps": rate}, "settings": settings})
 
 
 def test_one_backend_shows_its_results(ran):

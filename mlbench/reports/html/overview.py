@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mlbench.comparison.measures import why_loads_differ
 from mlbench.reports.console import standing
 from mlbench.reports.html.drawing import INK, WARN, Figure, points, svg_of, with_links
 from mlbench.reports.html.speedups import medians
@@ -71,8 +72,13 @@ def _column(combination: Combination) -> str:
 def _cells_of(
     row: str, combinations: Sequence[Combination], has_several: bool, links: Mapping[str, str]
 ) -> Iterator[_Cell]:
-    """Yield the cells of a row, each with the fastest run of its column, by the first speed that all have."""
-    speeds = [(each, _speeds(each)) for each in combinations if each.counted and not each.bad]
+    """Yield the cells of a row, each with the fastest run of its column, by the first speed that all have.
+
+    Latencies at different rates cannot be compared; there the higher rate is the faster.
+    """
+    counted = [each for each in combinations if each.counted and not each.bad]
+    has_rates = bool(why_loads_differ([run for each in counted for run in each.counted]))
+    speeds = [(each, {"": each.median or 0.0} if has_rates else _speeds(each)) for each in counted]
     shared = [name for name in (speeds[0][1] if speeds else ()) if all(name in found for _, found in speeds)]
     fastest = max((found[shared[0]] for _, found in speeds), default=0.0) if shared else 0.0
     shares = {each.name: found[shared[0]] / fastest for each, found in speeds} if fastest else {}
