@@ -25,7 +25,7 @@ RESOLVE = (
 
 QUICK = "not slow and not gpu and not data"
 
-SIDE_BY_SIDE = ("-n", "5", "--dist", "loadfile", "--no-loadscope-reorder")
+SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
 """More processes than the two cores that are expected: many tests wait. A file's tests share what its fixtures made;
 `tests/conftest.py` orders the files."""
 

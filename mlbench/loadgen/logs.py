@@ -66,6 +66,11 @@ class DetailLog:
     not_numbers: Mapping[str, float] = field(default_factory=dict)
     """Results for which LoadGen gave NaN or an infinity; they have no value."""
 
+    def number(self, key: str) -> float | None:
+        """Return a value that is a number; None where it is not there, or something else."""
+        found = self.values.get(key)
+        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadgenResult:

@@ -120,7 +120,7 @@ def log_faults(folder: Path, detail: DetailLog, evidence: Evidence, overseen: Ov
     sent = math.prod(count if type(count) is int else 0 for count in counts)
     if sent != evidence.issued:
         yield f"it counts {sent} samples, and the SUT was sent {evidence.issued}"
-    logged_ns = (lasted_s(values) or 0.0) * 1e9
+    logged_ns = (lasted_s(detail) or 0.0) * 1e9
     if logged_ns < overseen.answering_ns - _SLACK_NS - _SLACK_SHARE * overseen.answering_ns:
         yield f"it lasted {logged_ns / 1e9:.3f} s, and samples were answered for {overseen.answering_ns / 1e9:.3f} s"
     if overseen.performance_ns is not None and logged_ns > overseen.performance_ns + _SLACK_NS:

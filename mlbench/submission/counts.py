@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from mlbench.contracts.scenario import Scenario
 from mlbench.loadgen.logs import DetailLog, result_of
@@ -19,11 +18,11 @@ from mlbench.rules.official import WorkloadRules
 _PER_QUERY = "samples_per_query"
 
 
-def count_samples(values: Mapping[str, Any], rules: WorkloadRules, scenario: Scenario) -> dict[str, int]:
+def count_samples(detail: DetailLog, rules: WorkloadRules, scenario: Scenario) -> dict[str, int]:
     """Return how many samples the dataset has and how many were sent, as far as the log says."""
-    found = {"dataset": values.get("qsl_reported_total_count")}
-    per_query = _samples_per_query(values, rules, scenario)
-    if per_query is not None and isinstance(queries := values.get("result_query_count"), int):
+    found = {"dataset": detail.values.get("qsl_reported_total_count")}
+    per_query = _samples_per_query(detail, rules, scenario)
+    if per_query is not None and isinstance(queries := detail.values.get("result_query_count"), int):
         found["issued"] = queries * per_query
     return {name: count for name, count in found.items() if isinstance(count, int)}
 
@@ -43,19 +42,19 @@ def make_result(
     return ResultRecord.model_validate({**dataclasses.asdict(result), "counts": counts})
 
 
-def _samples_per_query(values: Mapping[str, Any], rules: WorkloadRules, scenario: Scenario) -> int | None:
-    logged = values.get("generated_samples_per_query", values.get("effective_samples_per_query"))
-    loaded = values.get("effective_performance_sample_count")
+def _samples_per_query(detail: DetailLog, rules: WorkloadRules, scenario: Scenario) -> int | None:
+    logged = detail.values.get("generated_samples_per_query", detail.values.get("effective_samples_per_query"))
+    loaded = detail.values.get("effective_performance_sample_count")
     if not isinstance(logged, int):
         return None
     is_filled = rules.equal_issue and scenario.sends_all_at_once
     if not is_filled or not isinstance(loaded, int) or loaded < 1:
         return logged
     filled = -(-logged // loaded) * loaded
-    sent = _number(values, scenario.pattern.rate_key) * _number(values, "result_max_latency_ns") / 1e9
+    sent = _number(detail, scenario.pattern.rate_key) * _number(detail, "result_max_latency_ns") / 1e9
     return min((logged, filled), key=lambda count: abs(count - sent)) if sent else filled
 
 
-def _number(values: Mapping[str, Any], key: str) -> float:
+def _number(detail: DetailLog, key: str) -> float:
     """Return a value as a float, 0 where the log has none; a text times a number would be a long text."""
-    return float(values.get(key, 0))
+    return float(detail.values.get(key, 0))

@@ -58,7 +58,7 @@ def _result(sources: Sources, tag: str) -> RunRecord:
     rules = sources.benchmark.rules
     owner = f"{entry.submitter}/{entry.system}"
     created, log_sha256 = _creation_time(detail), _sha256(entry.performance / DETAIL)
-    samples = count_samples(detail.values, rules, scenario)
+    samples = count_samples(detail, rules, scenario)
     result = make_result(detail, rules, scenario, samples)
     energy = _energy(sources, result, samples)
     load = dataclasses.asdict(_LoggedLoad.of(detail.values, scenario))

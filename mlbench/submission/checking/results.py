@@ -66,7 +66,7 @@ def check_result(entry: ResultEntry) -> ResultCheck:
     try:
         with refuse_odd_values("its files"):
             sources = read_sources(entry)
-            samples = count_samples(sources.detail.values, sources.benchmark.rules, sources.scenario)
+            samples = count_samples(sources.detail, sources.benchmark.rules, sources.scenario)
             result = make_result(sources.detail, sources.benchmark.rules, sources.scenario, samples)
             findings = [*_name_findings(place, sources), *_rule_findings(place, sources)]
             findings += [*_file_findings(place, sources), *_key_findings(place, sources)]
