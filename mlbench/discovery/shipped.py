@@ -1,4 +1,8 @@
-"""The plugins that come with mlbench, imported: a process that forks for each run imports them once for all of them."""
+"""The plugins that come with mlbench, imported: a process that forks for each run imports them once for all of them.
+
+Those from outside are not: one that starts a thread when it is imported would forbid forks to all runs. A workload of
+theirs names what is safe to import in `Workload.preload_always`.
+"""
 
 from __future__ import annotations
 

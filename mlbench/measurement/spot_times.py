@@ -39,7 +39,7 @@ _UNTOLD = 256
 """Default number of samples that keep an engine busy; one that needs more is at most a few times slower."""
 
 _MOST_BYTES = 512 << 20
-"""Time limit of a burst's varied samples."""
+"""Most memory of a burst's varied samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
