@@ -23,6 +23,7 @@ SECTIONS = {
     ),
     "Use": (
         "docs/reading-a-result.md",
+        "docs/processor-time.md",
         "docs/reports.md",
         "docs/network-division.md",
         "docs/nodes.md",

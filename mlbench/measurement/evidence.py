@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlbench.records.job_spec import JobSpec
+from mlbench.records.machine.processor_time import ProcessorTimeRecord
 from mlbench.records.run_outcome import Observed
 from mlbench.records.stored import Stored
 from mlbench.rules.facts import SpotCheck, TimedAnswers
@@ -46,6 +47,21 @@ class MeasuredRun(Stored):
 
     observed: Observed
     evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorTime:
+    """The processor time of a sample, or why it is unknown."""
+
+    record: ProcessorTimeRecord | None = None
+    reason: str = ""
+
+    def added_to(self, observed: Observed) -> Observed:
+        """Return a run's observations with it, or with the reason."""
+        reasons = {"processor_time": self.reason} if self.reason else {}
+        return observed.model_copy(
+            update={"processor_time": self.record, "not_measured": {**observed.not_measured, **reasons}}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

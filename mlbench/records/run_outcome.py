@@ -9,6 +9,7 @@ from pydantic import JsonValue, ValidationError
 
 from mlbench.errors import InvalidRunError
 from mlbench.records.machine.other_work import OtherWorkRecord
+from mlbench.records.machine.processor_time import ProcessorTimeRecord
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
 from mlbench.records.run_record import AccuracyRecord, LatenessRecord, ResultRecord, SeedsRecord, VerdictRecord
 from mlbench.records.stored import Runtime, Statistics, Stored
@@ -37,6 +38,7 @@ class Observed(Stored):
     lateness: LatenessRecord | None = None
     overhead_ns_per_sample: int | None
     other_work: OtherWorkRecord | None = None
+    processor_time: ProcessorTimeRecord | None = None
     energy: EnergyRecord | None
     work: WorkRecord | None
     not_measured: dict[str, str]

@@ -16,6 +16,7 @@ from mlbench.errors import DataError, first_line
 from mlbench.records.beside import BesideRecord
 from mlbench.records.machine.environment import Environment
 from mlbench.records.machine.other_work import OtherWorkRecord
+from mlbench.records.machine.processor_time import ProcessorTimeRecord
 from mlbench.records.node_record import ClusterRecord, NetworkRecord, ReachedNodeRecord
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
@@ -328,13 +329,14 @@ class RunRecord(Stored):
     """Overhead of mlbench and LoadGen, measured with the run's engine over graphs that cost nothing; null where not
     measured."""
     other_work: OtherWorkRecord | None = None
+    processor_time: ProcessorTimeRecord | None = None
     energy: EnergyRecord | None = None
     work: WorkRecord | None = None
     roofline: RooflineRecord | None = None
     not_measured: dict[str, str] = Field(default_factory=dict)
-    """Reasons why ``other_work``, ``energy``, ``work``, ``roofline``, ``overhead`` or ``peak_memory`` is null; why
-    ``engine`` or ``runtime`` is missing or incomplete: a plugin did not report it, or reported values that cannot be
-    stored."""
+    """Reasons why ``other_work``, ``processor_time``, ``energy``, ``work``, ``roofline``, ``overhead`` or
+    ``peak_memory`` is null; why ``engine`` or ``runtime`` is missing or incomplete: a plugin did not report it, or
+    reported values that cannot be stored."""
     peak_memory_bytes: Count | None = None
     """Peak CPU memory of the run's process; null where the run failed. Of a device's own memory: ``runtime``."""
 

@@ -186,6 +186,9 @@ def _machine(record: RunRecord) -> Iterator[str]:
     if others := record.other_work:
         stolen = f", {others.stolen:.1%} by the virtual machine's host" if others.stolen else ""
         yield f"  {'processors':<22} {others.processes:.1%} used by other processes{stolen}, during the test"
+    if counted := record.processor_time:
+        share = "" if counted.covers == "all" else ", the host's share"
+        yield f"  {'processor time':<22} {duration(counted.ns)} per {counted.unit} on one processor{share}"
     if beside := record.beside:
         yield f"  {'lane':<22} {beside.lane} of {beside.lanes}: {_lane(beside)}"
         yield f"  {'beside it':<22} {_neighbours(beside)}"

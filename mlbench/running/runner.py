@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
@@ -18,7 +18,7 @@ from mlbench.errors import MlbenchError, StorageError, UsageError, describe_erro
 from mlbench.execution.processes.failures import Failure, FailureKind
 from mlbench.execution.processes.isolation import ANYWHERE, ChildFunction, ProcessLimits, call_isolated, tail_of
 from mlbench.execution.stage_times import WARM_UP
-from mlbench.measurement.evidence import JudgeRequest, MeasuredRun
+from mlbench.measurement.evidence import JudgeRequest, MeasuredRun, ProcessorTime
 from mlbench.planning.requests import ResolvedRequest
 from mlbench.records.run_outcome import JudgedPart, RunOutcome
 from mlbench.records.run_record import RunRecord
@@ -26,7 +26,9 @@ from mlbench.records.store.run_folder import Claim, RunFolder, remove_abandoned
 from mlbench.rules.facts import TimedAnswers
 from mlbench.running.lane_log import LanePlace
 from mlbench.running.overseeing import Overseer
-from mlbench.running.started_run import JUDGE, MEASURE, SCORE_TIMED, StartedRun
+from mlbench.running.started_run import COUNT_PROCESSOR_TIME, JUDGE, MEASURE, SCORE_TIMED, StartedRun
+
+_Answer = TypeVar("_Answer")
 
 Listener = Callable[[Mapping[str, Any]], None]
 
@@ -38,6 +40,9 @@ _DRIVEN = {"accuracy", "performance"}
 
 _REFERENCE_S = 120.0
 """Time limit for computing some answers of the fp32 model, loading included."""
+
+_COUNTING_S, _LONGEST_BUILD_S = 45.0, 10.0
+"""Time limit for counting processor time, and how long the engine it needs may take to be made once more."""
 
 _STALLS_OF_WARM_UP = 5  # it is several calls of the engine, and shows no progress between them
 
@@ -116,11 +121,14 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, over
         if isinstance(measured, Failure):
             return measured
         request = JudgeRequest(spec=job, measured=measured, overseen=overseer.seen, without=started.origin)
+        counted = _count_processor_time(request, started, log, show)
         request = replace(request, scored=_score_timed(request, started, log, show))
         judged = call_isolated(
             ChildFunction(JUDGE, JudgedPart, started.modules_of_judge), request, log, _limits(started), show
         )
-        return judged if isinstance(judged, Failure) else RunOutcome.of_parts(measured.observed, judged)
+        if isinstance(judged, Failure):
+            return judged
+        return RunOutcome.of_parts(counted.added_to(measured.observed), judged)
     except MlbenchError as error:
         stages = overseer.stages
         if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages.names):  # the request itself is wrong
@@ -135,23 +143,42 @@ def _score_timed(request: JudgeRequest, started: StartedRun, log: Path, show: Li
         return None  # there is no accuracy that such a run could claim
     if not request.measured.evidence.timed:
         return TimedAnswers(reason="no answer was timed that would tell new content from known")
-    until_s = time.monotonic() + _REFERENCE_S
-    limits = ProcessLimits.for_helper(_REFERENCE_S)
-    limits = replace(limits, place=replace(_limits(started).place, watch=partial(_end_after, until_s)))
-    try:
-        found = call_isolated(
-            ChildFunction(SCORE_TIMED, TimedAnswers, started.modules_of_reference), request, log, limits, show
-        )
-    except (MlbenchError, TimeoutError) as error:
-        return TimedAnswers(reason=f"the fp32 model could not be computed here: {describe_error(error)}")
-    if isinstance(found, Failure):
-        return TimedAnswers(reason=f"the fp32 model could not be computed here: {found.kind}")
+    function = ChildFunction(SCORE_TIMED, TimedAnswers, started.modules_of_reference)
+    found = _ask_helper(function, request, started, log, show, limit_s=_REFERENCE_S)
+    if isinstance(found, str):
+        return TimedAnswers(reason=f"the fp32 model could not be computed here: {found}")
     return found
 
 
-def _end_after(until_s: float, pids: Sequence[int]) -> None:
+def _count_processor_time(request: JudgeRequest, started: StartedRun, log: Path, show: Listener) -> ProcessorTime:
+    """Return the processor time of a sample, or why it is unknown; it needs the run's engine once more."""
+    if started.no_processor_time:
+        return ProcessorTime(reason=started.no_processor_time)
+    build_s = sum(request.overseen.stages_ns.get(stage, 0) for stage in ("load", "compile")) / 1e9
+    if build_s > _LONGEST_BUILD_S:
+        return ProcessorTime(reason=f"it needs the engine once more, which takes {build_s:.0f} s to make")
+    function = ChildFunction(COUNT_PROCESSOR_TIME, ProcessorTime, started.modules)
+    found = _ask_helper(function, request.spec, started, log, show, limit_s=_COUNTING_S)
+    return ProcessorTime(reason=f"it could not be counted: {found}") if isinstance(found, str) else found
+
+
+def _ask_helper(  # noqa: PLR0913 - a call has these parts
+    function: ChildFunction[_Answer], request: object, started: StartedRun, log: Path, show: Listener, *, limit_s: float
+) -> _Answer | str:
+    """Return the answer of a process that the run does not depend on, or in words why there is none."""
+    limits = ProcessLimits.for_helper(limit_s)
+    watch = partial(_end_after, time.monotonic() + limit_s, limit_s)
+    limits = replace(limits, place=replace(_limits(started).place, watch=watch))
+    try:
+        found = call_isolated(function, request, log, limits, show)
+    except (MlbenchError, TimeoutError) as error:
+        return describe_error(error)
+    return str(found.kind) if isinstance(found, Failure) else found
+
+
+def _end_after(until_s: float, limit_s: float, pids: Sequence[int]) -> None:
     if time.monotonic() > until_s:
-        raise TimeoutError(f"it took more than {_REFERENCE_S:.0f} s")
+        raise TimeoutError(f"it took more than {limit_s:.0f} s")
 
 
 def _limits(started: StartedRun) -> ProcessLimits:

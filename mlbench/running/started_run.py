@@ -39,7 +39,8 @@ from mlbench.system.documents import open_to_write
 from mlbench.version import __version__
 
 MEASURE = "mlbench.measurement.measure:measure"
-"""The function that a run's process calls; then those that score what was timed, and judge its logs."""
+"""The function that a run's process calls; then those that count, score what was timed, and judge its logs."""
+COUNT_PROCESSOR_TIME = "mlbench.measurement.processor_time:count_processor_time"
 SCORE_TIMED = "mlbench.measurement.timed_answers:score_timed"
 JUDGE = "mlbench.measurement.judge:judge"
 
@@ -72,6 +73,8 @@ class StartedRun:
     ceilings: Ceilings | None
     entry: EntryRecord | None
     number_format: NumberFormatRecord | None
+    no_processor_time: str
+    """Reason why no processor time is counted; empty if it is."""
     stay: LaneStay | None = None
     """Its time on its lane; None: it is measured by itself."""
     later: Sequence[ResolvedRequest] = ()
@@ -92,7 +95,10 @@ class StartedRun:
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         run_id = new_run_id(created, *names)
         workload, backend = plugins.workload(request.workload), plugins.backend(request.backend)
-        own = (*(path.partition(":")[0] for path in (MEASURE, SCORE_TIMED)), "mlbench.discovery.shipped")
+        own = (
+            *(path.partition(":")[0] for path in (MEASURE, COUNT_PROCESSOR_TIME, SCORE_TIMED)),
+            "mlbench.discovery.shipped",
+        )
         of_judge = (*own, *workload.preload_always)
         return cls(
             request=request,
@@ -109,6 +115,7 @@ class StartedRun:
             ceilings=None if request.has_nodes or place else load_ceilings(environment),
             entry=_entry_of(request, plugins.workload(request.workload)),
             number_format=None if request.network else _number_format(request, plugins),
+            no_processor_time=_why_no_processor_time(request, computes=backend.computes_answers),
             stay=LaneStay(place, run_id, request) if place else None,
             later=later,
         )
@@ -222,6 +229,16 @@ def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None, stay: LaneSt
     if request.has_nodes:
         return "other machines did the work"
     return "" if ceilings else ONCE
+
+
+def _why_no_processor_time(request: ResolvedRequest, *, computes: bool) -> str:
+    if request.is_probe or request.audit:
+        return "it is counted in runs for a result"
+    if request.has_nodes:
+        return "other machines did the work"
+    if not computes:
+        return "the backend computes nothing"
+    return "it is counted once an engine, in the run that made the accuracy test" if request.accuracy_of else ""
 
 
 def _machine_key(environment: Environment, stay: LaneStay | None) -> str:

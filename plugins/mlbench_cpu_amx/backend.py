@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, RuntimeFacts, UsageError
-from mlbench.toolkit import cores_each, find_versions, machine_flags
+from mlbench.toolkit import cores_each, find_versions, machine_flags, usable_threads
 from mlbench_cpu_amx.allocator import find_allocator
 from mlbench_cpu_amx.compiler import cxx, has_cxx
 from mlbench_cpu_amx.instruction_sets import BF16, choose_instruction_set, limit, list_available
@@ -63,8 +63,7 @@ class CpuAmx(GraphBackend):
 
         isa = self._choose_isa(precision)
         limit(isa)
-        if self.options.threads:
-            torch.set_num_threads(self.options.threads)
+        torch.set_num_threads(self.options.threads or min(torch.get_num_threads(), usable_threads()))
         if graph.state:
             from mlbench_cpu_amx.stateful import StatefulModule
 

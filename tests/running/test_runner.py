@@ -30,6 +30,18 @@ def test_what_an_engine_says_of_itself_and_no_record_can_hold_costs_no_result(fa
     assert missing["work"] == "RuntimeError: not counted"
 
 
+def test_processor_time_is_counted_for_a_result(faulty_run):
+    record, _ = faulty_run("odd")
+    assert (record.status, record.processor_time.unit, record.processor_time.covers) == ("completed", "sample", "all")
+    assert record.stages_ns["processor time"] > 0
+
+
+def test_a_crash_while_processor_time_is_counted_costs_no_result(faulty_run):
+    record, _ = faulty_run("sociable")
+    assert (record.status, sound(record), record.processor_time) == ("completed", True, None)
+    assert record.not_measured["processor_time"] == "it could not be counted: crash"
+
+
 def test_a_forged_outcome_is_log_text(faulty_run, tmp_path):
     record, _ = faulty_run("forge")
     assert (record.status, sound(record)) == ("completed", True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import resource
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     import psutil
 
 _HELD = re.compile(r"^Rss(?:Anon|Shmem):\s*(\d+) kB$", re.MULTILINE)
+_SCHEDULED = 2
+"""The kind of clock that the scheduler keeps; a process's own has its complement above three bits."""
 _OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "memoryerror")
 
 
@@ -39,9 +43,34 @@ def processor_time_s(pids: Iterable[int]) -> float:
                 stat = file.read()
         except OSError:  # it has ended; its time is now its parent's
             continue
-        after_name = stat[stat.rindex(b")") + 2 :].split()  # the name may hold blanks and brackets; field 3 follows it
-        ticks += sum(map(int, after_name[11:15]))
+        ticks += sum(map(int, _after_name(stat)[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _after_name(stat: bytes) -> list[bytes]:
+    """Return the fields of a process or thread from the third on; the name before may hold blanks and brackets."""
+    return stat[stat.rindex(b")") + 2 :].split()
+
+
+def thread_times_s(pid: int) -> Mapping[int, float]:
+    """Return the processor time of each thread of a process that runs now, by its number; none when it is gone."""
+    found = {}
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError), open(f"/proc/{pid}/task/{name}/stat", "rb") as file:
+                found[int(name)] = sum(map(int, _after_name(file.read())[11:13])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def processor_clock_ns(pid: int) -> int:
+    """Return the processor time of all threads of a process so far, of those that have ended too; 0 when it is gone.
+
+    Unlike `processor_time_s` it does not count in ticks. Source: clock_getcpuclockid(3), as the kernel numbers clocks.
+    """
+    try:
+        return time.clock_gettime_ns((~pid << 3) | _SCHEDULED)
+    except OSError:
+        return 0
 
 
 def resident_bytes(pid: int) -> int:

@@ -64,6 +64,7 @@ _COLUMNS = {
     "verdict": "STRUCT(is_valid BOOLEAN, is_accurate BOOLEAN, is_conformant BOOLEAN)",
     "energy": "STRUCT(joules DOUBLE, seconds DOUBLE, source VARCHAR, covers VARCHAR, joules_per_sample DOUBLE)",
     "other_work": "STRUCT(processes DOUBLE, stolen DOUBLE)",
+    "processor_time": "STRUCT(ns DOUBLE, unit VARCHAR, covers VARCHAR, reference_ns DOUBLE, relative_ns DOUBLE)",
     "beside": "STRUCT(lane BIGINT, lanes BIGINT, processors BIGINT[], device VARCHAR, runs STRUCT(run_id VARCHAR)[])",
     "work": "STRUCT(operations_per_sample DOUBLE, bytes_per_sample DOUBLE)",
     "roofline": "STRUCT(share DOUBLE, bound VARCHAR)",
@@ -94,6 +95,7 @@ VIEWS = {
             environment.accelerators[1].name AS accelerator, len(environment.accelerators) AS accelerators,
             environment.os, environment.kernel, environment.python, environment.load_average,
             other_work.processes + other_work.stolen AS other_work,
+            processor_time.ns AS processor_ns, processor_time.relative_ns AS processor_relative_ns,
             beside.lane, beside.lanes, len(beside.runs) AS runs_beside,
             environment.libraries, fingerprints, settings, load, engine, runtime, mlbench_version, loadgen_version,
             imported

@@ -11,6 +11,7 @@ from mlbench.contracts.graph import Executable, Graph
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.errors import GraphError, UsageError, first_line
+from mlbench.system.processor import usable_threads
 from mlbench.toolkit.batch_sizes import has_batches
 from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.torch_backend.compiling import why_eager
@@ -70,8 +71,7 @@ class TorchBackend(GraphBackend):
         if precision not in dtypes:
             raise UsageError(f"{self.name} does not offer {precision}.", hint=f"Choose from {', '.join(dtypes)}.")
         device = self.device()
-        if options.threads:
-            torch.set_num_threads(options.threads)
+        torch.set_num_threads(options.threads or min(torch.get_num_threads(), usable_threads()))
         # fp32 without TF32; in the older spelling, as the newer one breaks torch.export in the same process
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cuda.matmul.allow_tf32 = False  # the default but for TORCH_ALLOW_TF32_CUBLAS_OVERRIDE

@@ -75,6 +75,15 @@ class Sluggish(Faulty):
         return Awakened()
 
 
+class Sociable(Faulty):
+    """Crashes where it has one processor only, as when its time is counted."""
+
+    def engine(self, model, plan):
+        if len(os.sched_getaffinity(0)) == 1:
+            crash(None, None, None)
+        return Zeros(pass_by)
+
+
 class Mortal(Faulty):
     """Dies during a test if it is instance number 1."""
 
@@ -169,5 +178,12 @@ def mlbench_backends():
     faulty += [NeverClosing("never_closing", None), NeverFlushing("never_flushing", None)]
     faulty += [NeverLeaving("never_leaving", None), NeverReady("never_ready", None)]
     refusing = [Refusing(f"refusing_{where}", None) for where in ("enter", "warm_up", "submit")]
-    others = [Lacking("lacking", None), Sluggish("sluggish", None), Mortal("mortal", crash)]
-    return [*faulty, *refusing, *others, Flooding("flooding", None), Odd("odd", pass_by), Mute("mute", None)]
+    others = [Lacking("lacking", None), Sluggish("sluggish", None), Mortal("mortal", crash), Sociable("sociable", None)]
+    return [
+        *faulty,
+        *refusing,
+        *others,
+        Flooding("flooding", None),
+        Odd("odd", pass_by),
+        Mute("mute", None),
+    ]

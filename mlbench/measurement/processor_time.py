@@ -1,0 +1,238 @@
+"""Counts the processor time of samples in a pass of its own, in a process that may use one processor.
+
+Wall time on a busy machine is mostly the others' time. Processor time is the engine's own, but not robust by itself:
+threads that wait busily for each other use it as well, twice as much of it where others hold the second thread up;
+clocks change; neighbours empty the caches. So the engine is made anew where only one of its threads can run, samples
+alternate with reference work, to which their time is set in proportion, and the least disturbed rounds count.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from mlbench.contracts.backend import EnginePlan
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Engine, Samples
+from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.metric import LoggedReply
+from mlbench.contracts.model import Model
+from mlbench.contracts.runtime_facts import UNKNOWN, RuntimeFacts
+from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
+from mlbench.execution.processes.channel import Channel
+from mlbench.execution.processes.usage import process_tree, processor_clock_ns, thread_times_s
+from mlbench.loadgen.logs import read_accuracy
+from mlbench.loadgen.settings import Mode
+from mlbench.measurement.asking import Answers, ask
+from mlbench.measurement.evidence import ProcessorTime
+from mlbench.measurement.job import Job
+from mlbench.measurement.running_engine import typical_indices
+from mlbench.measurement.spot_contents import distance
+from mlbench.measurement.token_answers import LOG
+from mlbench.records.job_spec import JobSpec
+from mlbench.records.machine.processor_time import REFERENCE_NS, ProcessorTimeRecord
+from mlbench.rules.answers import LEAST_RIGHT
+
+logger = logging.getLogger(__name__)
+
+STAGE = "processor time"
+LONGEST_QUERY_S = 4.0
+"""Longer computations of the samples are not repeated: the pass would take a minute."""
+
+_AT_A_TIME = 8
+"""Samples. Alone, a small model's time depends on where its memory happens to lie: 6 to 8 % from process to process."""
+_ROUND_NS = 4_000_000
+_LEAST_ROUNDS, _MOST_ROUNDS = 5, 200
+_ENOUGH_NS = 250_000_000
+_LONGEST_S = 12.0
+_PATIENCE_S = 60.0
+_LEAST_DISTURBED = 0.1
+"""The share of rounds that may be quicker than what counts: a neighbour's work makes rounds slower, never quicker."""
+_LEAST_SHARE = 0.6
+"""The busiest thread uses more of the processor time: two that wait busily for each other use half each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    samples_ns: float
+    """Processor time of one computation of all samples."""
+    reference_ns: float
+
+
+class UncountedError(Exception):
+    """The processor time was not counted, or what was counted is not that of the samples."""
+
+
+def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
+    """Return the processor time of a run's samples on its backend. Called in a fresh process, after the test.
+
+    Raises:
+        MlbenchError: as `Backend.engine` does.
+    """
+    channel.progress(STAGE)
+    _keep_to_one_processor()
+    job = Job.of_spec(spec, Plugins.discover())
+    model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
+    indices = typical_indices(dataset, _AT_A_TIME)
+    dataset.load(indices)
+    try:
+        with engine_of(job.backend, model, _plan_of(job.plan, len(indices))) as engine:
+            engine.warm_up(Samples(list(range(len(indices))), indices, dataset))
+            gc.collect()
+            gc.freeze()
+            note = partial(channel.progress, STAGE)
+            samples = CountedSamples(engine, model, dataset, indices, job.backend.observe, job.folder, note)
+            return ProcessorTime(record=samples.count())
+    except UncountedError as error:
+        return ProcessorTime(reason=str(error))
+
+
+def _keep_to_one_processor() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the first one often handles interrupts
+
+
+def _plan_of(plan: EnginePlan, batch: int) -> EnginePlan:
+    return replace(plan, batch=batch, largest_batch=batch, workers=1, instances=1, devices="")
+
+
+@dataclass(frozen=True, slots=True)
+class CountedSamples:
+    """Samples whose processor time on an engine is to be counted."""
+
+    engine: Engine
+    model: Model
+    dataset: Dataset
+    """Holds the samples, loaded."""
+    indices: Sequence[int]
+    observe: Callable[[], RuntimeFacts]
+    """Returns the facts of the backend."""
+    folder: Path
+    """The run's, where the logs of its tests are."""
+    note: Callable[[], None]
+    """Reports progress."""
+
+    def count(self) -> ProcessorTimeRecord:
+        """Count, and check the form: one thread computes, and the answers are those of the test.
+
+        Raises:
+            UncountedError: it was not, or the form was another.
+        """
+        pids = [each.pid for each in process_tree(os.getpid())]
+        answers, first_ns = self._time(pids)
+        if answers.lasted_ns > LONGEST_QUERY_S * 1e9 and first_ns > LONGEST_QUERY_S * 1e9:
+            raise UncountedError(f"{len(self.indices)} samples take {first_ns / 1e9:.0f} s on one processor")
+        self._check(answers)
+        before_s = _times_of_threads(pids)
+        rounds = self._make_rounds(pids, max(1, round(_ROUND_NS / max(first_ns, 1))))
+        self._check_threads(pids, before_s, rounds)
+        parts = answers.tokens if isinstance(self.model.program, GenerationProgram) else len(self.indices)
+        runtime = self.observe()
+        if runtime.devices == UNKNOWN:
+            raise UncountedError("the samples were answered by processes that are not the run's")
+        ns = _undisturbed(each.samples_ns for each in rounds) / parts
+        reference_ns = _undisturbed(each.reference_ns for each in rounds)
+        return ProcessorTimeRecord(
+            ns=ns,
+            unit="token" if isinstance(self.model.program, GenerationProgram) else "sample",
+            covers="host" if runtime.device not in (None, "cpu") else "all",
+            reference_ns=reference_ns,
+            relative_ns=ns * REFERENCE_NS / reference_ns,
+            samples=len(self.indices),
+            rounds=len(rounds),
+        )
+
+    def _make_rounds(self, pids: Sequence[int], repeats: int) -> list[_Round]:
+        work, rounds = reference_work(), list[_Round]()
+        until_s, spent_ns = time.monotonic() + _LONGEST_S, 0.0
+        while len(rounds) < _MOST_ROUNDS and (len(rounds) < _LEAST_ROUNDS or spent_ns < _ENOUGH_NS):
+            if time.monotonic() > until_s and len(rounds) >= _LEAST_ROUNDS:
+                break
+            self.note()
+            samples_ns = fmean(self._time(pids)[1] for _ in range(repeats))
+            began_ns = time.thread_time_ns()
+            work()
+            rounds.append(_Round(samples_ns=samples_ns, reference_ns=time.thread_time_ns() - began_ns))
+            spent_ns += repeats * samples_ns
+        return rounds
+
+    def _time(self, pids: Sequence[int]) -> tuple[Answers, int]:
+        """Compute the samples once; return the answers, and the processor time of all processes."""
+        began_ns = sum(map(processor_clock_ns, pids))
+        answers = ask(self.engine, self.dataset, self.indices, timeout_s=_PATIENCE_S)
+        spent_ns = sum(map(processor_clock_ns, pids)) - began_ns
+        if not answers.is_whole:
+            raise UncountedError("not all samples were answered")
+        return answers, spent_ns
+
+    def _check(self, answers: Answers) -> None:
+        """Check that most answers are nearer to those of the test than to the ones to other samples."""
+        known = _known_answers(self.folder, self.indices, self.model.program.reply.dtype)
+        found = {index: output for index, output in zip(self.indices, answers.outputs, strict=True) if index in known}
+        if not found:
+            return
+        right = sum(
+            distance(np.ravel(output), known[index])
+            <= min(distance(np.ravel(output), other) for other in known.values())
+            for index, output in found.items()
+            if output is not None
+        )
+        if right < LEAST_RIGHT * len(found):
+            raise UncountedError(f"{len(found) - right} of {len(found)} answers were not those of the test")
+
+    def _check_threads(self, pids: Sequence[int], before_s: Mapping[int, float], rounds: Sequence[_Round]) -> None:
+        """Check that one thread computed: of several, all but one wait for the last."""
+        if [each.pid for each in process_tree(os.getpid())] != pids:
+            raise UncountedError("its processes came and went")
+        spent_s = {thread: each_s - before_s.get(thread, 0.0) for thread, each_s in _times_of_threads(pids).items()}
+        spent_s[os.getpid()] -= sum(each.reference_ns for each in rounds) / 1e9
+        if max(spent_s.values()) < _LEAST_SHARE * sum(spent_s.values()):
+            raise UncountedError("several threads shared the work on one processor, and waited for each other")
+
+
+def _times_of_threads(pids: Sequence[int]) -> dict[int, float]:
+    return {thread: spent_s for pid in pids for thread, spent_s in thread_times_s(pid).items()}
+
+
+def _known_answers(folder: Path, indices: Sequence[int], dtype: str) -> Mapping[int, np.ndarray]:
+    """Return the answers that the test's log has to some samples."""
+    wanted, replies = set(indices), list[LoggedReply]()
+    for mode in (Mode.ACCURACY, Mode.PERFORMANCE):
+        log = folder / mode / LOG
+        if log.is_file():
+            replies = [reply for reply in read_accuracy(log) if reply.index in wanted]
+        if replies:
+            break
+    return {reply.index: np.frombuffer(reply.data, np.dtype(dtype).newbyteorder("<")) for reply in replies}
+
+
+def reference_work() -> Callable[[], None]:
+    """Return a function that does a millisecond of work in one thread, always the same.
+
+    Checksums of a buffer in the innermost caches: of seven kinds of work these repeated most closely, 0.5 to 0.9 % from
+    process to process, where transforms and sorts of small arrays differed by 7 % (docs/processor-time.md).
+    """
+    data = bytes(1 << 16)
+
+    def work() -> None:
+        for _ in range(28):
+            hashlib.sha256(data)
+
+    work()
+    return work
+
+
+def _undisturbed(times_ns: Iterable[float]) -> float:
+    """Return a time of the rounds in which neighbours disturbed least."""
+    return float(np.quantile(list(times_ns), _LEAST_DISTURBED))

@@ -1,0 +1,37 @@
+"""Processor time of a run's samples, counted apart from its test."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mlbench.records.stored import Stored
+
+Positive = Annotated[float, Field(gt=0)]
+
+REFERENCE_NS = 1_000_000
+"""Processor time of the reference work on the processor that `ProcessorTimeRecord.relative_ns` is scaled to."""
+
+
+class ProcessorTimeRecord(Stored):
+    """User and system time of an engine on one processor, a few samples at a time, interleaved with reference work.
+
+    With one thread nothing waits busily for another, so that time is work. The reference work is always the same, and
+    takes longer where the processor's clock is lower. Both times are those of the least disturbed rounds.
+    """
+
+    ns: Positive
+    """Processor time per sample, or per output token of a language model, as the kernel counted it."""
+    unit: Literal["sample", "token"]
+    covers: Literal["all", "host"]
+    """``all``: the processor computes the graphs; ``host``: an accelerator does, and this is the host's share."""
+    reference_ns: Positive
+    """Processor time of the reference work, in the same seconds."""
+    relative_ns: Positive
+    """Processor time per sample or token, in proportion, on a processor that does the reference work in `REFERENCE_NS`.
+    Runs are compared by it."""
+    samples: Annotated[int, Field(gt=0)]
+    """Number of different samples, computed together."""
+    rounds: Annotated[int, Field(gt=0)]
+    """How often the samples were computed, and after them the reference work."""
