@@ -5,18 +5,20 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.budget import TimeForTurns, until_sure_options
 from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
+    from mlbench.cli.until_sure import UntilSure
     from mlbench.comparison.compare import Comparison
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.sides import NewSide
@@ -45,6 +47,7 @@ OFFERED = 5
     metavar="N",
     help="First repeat the newest run of each side, interleaved, N times each, and compare the speeds of these.",
 )
+@until_sure_options
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; of several NEW an array.")
 def command(
@@ -57,6 +60,7 @@ def command(
     word: OwnWord,
     measures: bool,
     pairs: int | None,
+    until: TimeForTurns | None,
     markdown: bool,
     as_json: bool,
 ) -> int:
@@ -71,12 +75,16 @@ def command(
     from mlbench.comparison.sessions import without_those_of
     from mlbench.errors import UsageError
     from mlbench.records.store.selection import records_named
+    from mlbench.settings.layers import OwnWord
 
+    if until and pairs:
+        raise UsageError("--measure is given together with --until-sure.", hint="Give one of them.")
     if measures:
         if pairs or len(new) > 1:
             raise UsageError("--run takes two suite files and no --measure.", hint="Set `repeats` in the files.")
-        ours, theirs, differing = _measure_in_turns(Path(base), Path(new[0]), results)
+        ours, theirs, differing = _measure_in_turns(Path(base), Path(new[0]), results, is_once=bool(until))
         sides, across = [ours, theirs], (*across, *differing)
+        base, new, word = ours[0].tag, (theirs[0].tag,), OwnWord(trusts=True)  # the files are the user's own
     else:
         ours, *others = (records_named(results, name) for name in (base, *new))
         sides = [ours, *(without_those_of(ours, each) for each in others)]
@@ -86,12 +94,18 @@ def command(
     comparisons = question.compare(sides)
     if pairs:
         comparisons = question.measure(comparisons, question.plan(sides, comparisons, wants_all=True), pairs)
+    measured = None
+    if until:
+        measured = question.ask(question.plan(sides, comparisons, wants_all=True), until, as_json or markdown)
+        comparisons = measured.put_into(comparisons)
     if as_json or markdown:
         _print_for_programs(question, comparisons, as_json=as_json)
-    elif measures or pairs:
+    elif measures or pairs or until:
         _print(question, comparisons)
     else:
         print_and_offer(question, sides, comparisons)
+    if measured:
+        measured.close()
     return 0
 
 
@@ -145,26 +159,44 @@ class Question:
     def measure(self, comparisons: Sequence[Comparison], again: MadeAgain, count: int) -> list[Comparison]:
         """Repeat runs, interleaved, and return the comparisons with the speeds of these."""
         from mlbench.cli.run_maker import run_and_print
+        from mlbench.comparison.confirmation import with_speeds
         from mlbench.discovery import Plugins
-        from mlbench.errors import UsageError
         from mlbench.planning.requests import resolve
 
-        if not again.requests:
-            reason = "; ".join(again.reasons) or "the sides have no kind of run in common"
-            hint = "Compare without --measure; `mlbench regress --confirm` measures with another installation."
-            raise UsageError(f"no run can be repeated here: {reason}.", hint=hint)
+        _demand_requests(again)
         plugins = Plugins.discover()
         requests = [resolve(each, plugins) for each in again.all_requests(count)]
         made = again.split(run_and_print(requests, plugins), count)
         return [
-            _with_speeds(comparison, measured)
+            with_speeds(comparison, measured)
             for comparison, measured in zip(comparisons, self.compare(made), strict=True)
         ]
 
-    def command(self) -> str:
-        """Return the command line that measures."""
+    def ask(self, again: MadeAgain, budget: TimeForTurns, is_for_programs: bool) -> UntilSure:
+        """Repeat runs, interleaved, until each cell has a verdict or the budget is spent."""
+        from mlbench.cli.until_sure import UntilSure, cells_of, makers_here
+
+        _demand_requests(again)
+        for reason in again.reasons:
+            echo_wrapped(f"Not measured: {reason}.", 2, to_stderr=True)
+        kinds = list(zip(again.requests, again.records, strict=True))
+        asked = UntilSure(
+            cells=cells_of(kinds, makers_here, across=self.across, results=self.results),
+            margin=self.margin,
+            budget=budget,
+            go_on=[self.command(*budget.options())],
+            is_for_programs=is_for_programs,
+        )
+        asked.measure()
+        return asked
+
+    def command(self, *how: str) -> str:
+        """Return the command line that measures, this way."""
+        from mlbench.comparison.verdicts import MARGIN
+
         facts = [word for fact in self.across for word in ("--across", fact)]
-        return shlex.join(["mlbench", "compare", *self.names, *facts, "--measure", str(OFFERED)])
+        facts += [] if self.margin == MARGIN else ["--margin", f"{self.margin:g}"]
+        return shlex.join(["mlbench", "compare", *self.names, *facts, *how])
 
 
 def print_and_offer(
@@ -175,11 +207,14 @@ def print_and_offer(
     _offer(question, sides, comparisons)
 
 
-def _with_speeds(comparison: Comparison, measured: Comparison) -> Comparison:
-    """Return a comparison in which the speeds of another one replace its own."""
-    speeds = {cell.key: cell.speeds for cell in measured.cells}
-    cells = tuple(replace(cell, speeds=speeds.get(cell.key, cell.speeds)) for cell in comparison.cells)
-    return replace(comparison, cells=cells)
+def _demand_requests(again: MadeAgain) -> None:
+    """Raise `UsageError` where no run can be repeated."""
+    from mlbench.errors import UsageError
+
+    if not again.requests:
+        reason = "; ".join(again.reasons) or "the sides have no kind of run in common"
+        hint = "Compare stored runs alone; `mlbench regress --confirm` measures with another installation."
+        raise UsageError(f"no run can be repeated here: {reason}.", hint=hint)
 
 
 def _offer(question: Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]) -> None:
@@ -192,7 +227,7 @@ def _offer(question: Question, sides: Sequence[Sequence[RunRecord]], comparisons
         time = KnownTimes(run for side in sides for run in side).expect_all(again.all_requests(OFFERED))
         missing = "A verdict needs interleaved runs of both sides."
         echo_wrapped(f"{missing} {OFFERED} of each take {spell_time(time)}:", 2)
-        echo_line(f"  {question.command()}")
+        echo_line(f"  {question.command('--measure', str(OFFERED))}")
         if _has_terminal() and click.confirm("Measure them now?", default=False):
             _print(question, question.measure(comparisons, again, OFFERED))
     for reason in again.reasons:
@@ -240,12 +275,18 @@ def _new_sides(question: Question, comparisons: Sequence[Comparison]) -> list[Ne
     return [NewSide(name=name, comparison=comparison) for name, comparison in pairs]
 
 
-def _measure_in_turns(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], tuple[str, ...]]:
-    """Make the runs of two suites interleaved; return both sides, and the facts in which the files differ."""
+def _measure_in_turns(
+    base: Path, new: Path, results: Path, *, is_once: bool
+) -> tuple[list[RunRecord], list[RunRecord], tuple[str, ...]]:
+    """Make the runs of two suites interleaved; return both sides, and the facts in which the files differ.
+
+    ``is_once``: each run once, whatever repeats the files say.
+    """
     from mlbench.cli.run_maker import run_and_print
     from mlbench.discovery import Plugins
     from mlbench.planning.run_plan import plan_turns
 
     plugins = Plugins.discover()
-    turns = plan_turns(base, new, plugins, results=results)
-    return *turns.sides(run_and_print(turns.requests, plugins)), turns.differing
+    plan = plan_turns(base, new, plugins, results=results)
+    requests = [each for each in plan.requests if each.repeat == 1 or not is_once]
+    return *plan.sides(run_and_print(requests, plugins)), plan.differing

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.budget import TimeForTurns, until_sure_options
 from mlbench.cli.completions import offer_baselines, offer_runs
+from mlbench.cli.confirm import Confirming, confirm_in_turns
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
-from mlbench.cli.output import echo_json, echo_line, terminal_width
+from mlbench.cli.output import echo_json, terminal_width
 
 if TYPE_CHECKING:
-    from mlbench.comparison.compare import Cell, Comparison
-    from mlbench.comparison.speeds import Sides
-    from mlbench.planning.requests import RunRequest
+    from mlbench.comparison.compare import Comparison
     from mlbench.records.run_record import RunRecord
     from mlbench.records.store.baselines import Baseline
     from mlbench.running.turns import Command
@@ -49,6 +48,7 @@ SUSPECTED = 3
     "or has no verdict is measured again by both, interleaved, and the new result counts.",
 )
 @click.option("--pairs", type=click.IntRange(3), default=10, show_default=True, help="Runs of each side for --confirm.")
+@until_sure_options
 @across_option
 @margin_option
 @accuracy_margin_option
@@ -64,6 +64,7 @@ def command(
     again: str | None,
     other: str | None,
     pairs: int,
+    until: TimeForTurns | None,
     across: tuple[str, ...],
     margin: float,
     accuracy_margin: float,
@@ -87,10 +88,13 @@ def command(
     """
     from mlbench.comparison.sessions import newest_session
     from mlbench.comparison.with_history import compare_with_history
+    from mlbench.errors import UsageError
     from mlbench.records.store.baselines import read_baseline
     from mlbench.records.store.selection import records_named
     from mlbench.running.turns import Command
 
+    if until and not other:
+        raise UsageError("--until-sure is given without --confirm.", hint="It measures with the other mlbench.")
     other_mlbench = Command(other) if other else None
     stored = read_baseline(results, baseline)
     records = _newest(results, new, stored)
@@ -105,156 +109,43 @@ def command(
         accuracy_margin=accuracy_margin,
         again=made_again,
     )
+    measured = None
     if other_mlbench:
-        comparison = _confirm(
-            comparison,
-            _Measuring(command=other_mlbench, pairs=pairs, results=results, across=across, word=word),
-            base=stored.records,
-            new=records,
+        how = Confirming(
+            command=other_mlbench,
+            pairs=pairs,
+            results=results,
+            across=across,
+            word=word,
+            until=until,
+            go_on=_command_again(new, baseline, other_mlbench, across, margin, until),
+            is_for_programs=as_json,
         )
+        comparison, measured = confirm_in_turns(comparison, how, base=stored.records, new=records)
     _show(comparison, baseline, junit=junit, markdown=markdown, as_json=as_json)
+    if measured:
+        measured.close()
     is_unsure = comparison.is_blind or (strict and bool(comparison.not_judged))
     if comparison.is_worse or is_unsure:
         return 1
     return SUSPECTED if comparison.suspected else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Measuring:
-    """How `_confirm` repeats runs."""
-
-    command: Command
-    pairs: int
-    results: Path
-    across: tuple[str, ...]
-    word: OwnWord
-
-    def requests(self, base: RunRecord, new: RunRecord) -> tuple[RunRequest, RunRequest]:
-        """Return the requests that repeat both runs."""
-        from mlbench.discovery import Plugins
-        from mlbench.running.turns import request_by_word, tags_of_turns
-
-        sides = zip((base, new), tags_of_turns(self.command.text, base, new), strict=True)
-        plugins = Plugins.discover()
-        one, other = (
-            replace(request_by_word(record, self.results, plugins, self.word), tag=tag) for record, tag in sides
-        )
-        return one, other
-
-
-def _confirm(
-    comparison: Comparison, how: _Measuring, *, base: Sequence[RunRecord], new: Sequence[RunRecord]
-) -> Comparison:
-    """Repeat runs that look slower or have no verdict, interleaved, and return the comparison with the new speeds."""
-    from mlbench.comparison.comparability import key_of, knowing
-    from mlbench.comparison.compare import compare
-    from mlbench.comparison.confirmation import cells_to_confirm, confirm
-
-    cells = cells_to_confirm(comparison)
-    ours, theirs = ({key_of(run, how.across): run for run in reversed(knowing(side))} for side in (base, new))
-    sides = {}
-    for cell in cells:
-        with _left_as_it_was(cell):
-            sides[cell.key] = how.requests(ours[cell.key], theirs[cell.key])
-    asked = [cell for cell in cells if cell.key in sides]
-    if cells and not asked:
-        return comparison
-    _announce(asked, how, list(sides.values()))
-    measured = {cell.key: _measure_cell(cell, sides[cell.key], how) for cell in asked}
-    made = {key: sides for key, sides in measured.items() if sides}
-    if not made:
-        return comparison
-    in_turns = compare(
-        [ours[key] for key in made],
-        [run for each in made.values() for run in each.new],
-        across=how.across,
-        margin=comparison.margin,
-        again=[run for each in made.values() for run in each.base],
-    )
-    return confirm(comparison, in_turns)
-
-
-def _announce(cells: Sequence[Cell], how: _Measuring, sides: Sequence[tuple[RunRequest, RunRequest]]) -> None:
-    """Print the runs that are repeated, the reason, and their duration."""
-    from mlbench.planning.expected_times import KnownTimes, newest_runs
-    from mlbench.reports.preflight import spell_time
-    from mlbench.reports.units import plural
-    from mlbench.running.turns import stored_pairs
-
-    if not cells:
-        echo_line("--confirm: no run to repeat: each speed has a verdict, and none is slower.", to_stderr=True)
-        return
-    for cell in cells:
-        verdicts = ", ".join(f"{each.measure} {each.verdict}" for each in cell.speeds if each.is_open)
-        echo_line(
-            f"{cell.name}: measured again, interleaved, {how.pairs} runs of each side ({verdicts})", to_stderr=True
-        )
-    stored = [sum(number <= how.pairs for number in stored_pairs(*pair)) for pair in sides]
-    left = [request for pair, done in zip(sides, stored, strict=True) for request in pair * (how.pairs - done)]
-    known = KnownTimes(record for _, record in newest_runs(sides[0][0].results))
-    there = f"; {2 * sum(stored)} are stored from an earlier try" if any(stored) else ""
-    takes = f", {spell_time(known.expect_all(left))}" if left else ""
-    echo_line(f"{plural(len(left), 'run')} to make{takes}{there}.", to_stderr=True)
-
-
-def _measure_cell(cell: Cell, sides: tuple[RunRequest, RunRequest], how: _Measuring) -> Sides | None:
-    """Repeat a run of each side, interleaved; None where that fails and nothing looked slower."""
-    with _left_as_it_was(cell):
-        return _measure(*sides, how)
-    return None
-
-
-@contextmanager
-def _left_as_it_was(cell: Cell) -> Iterator[None]:
-    """Print an error of the block and continue: the cell keeps its old result.
-
-    Raises:
-        MlbenchError: the block raised it, and the cell shows a loss.
-    """
-    from mlbench.comparison.confirmation import has_loss
-    from mlbench.errors import MlbenchError
-
-    try:
-        yield
-    except MlbenchError as error:
-        if has_loss(cell):
-            raise
-        echo_line(f"{cell.name}: could not be measured again, so the old result stays: {error}", to_stderr=True)
-
-
-def _measure(base: RunRequest, new: RunRequest, how: _Measuring) -> Sides:
-    """Repeat a run of each side, interleaved.
-
-    Raises:
-        MlbenchError: a run failed, or cannot be stored.
-    """
-    from mlbench.cli.run_maker import run_and_print
-    from mlbench.discovery import Plugins
-    from mlbench.errors import StorageError
-    from mlbench.planning.requests import resolve
-    from mlbench.reports.console import one_line
-    from mlbench.running.turns import Maker, measure_in_turns
-
-    plugins = Plugins.discover()
-    resolved = resolve(new, plugins)
-
-    def run_other(request: RunRequest) -> RunRecord:
-        what = f"{request.workload} {request.backend} {request.scenario}"
-        echo_line(f"{what}: run {request.repeat} of {how.pairs} with the baseline's mlbench", to_stderr=True)
-        record = how.command.run(request)
-        echo_line(f"{one_line(record)} (baseline's)", to_stderr=True)
-        return record
-
-    def run_here(request: RunRequest) -> RunRecord:
-        if records := run_and_print([replace(resolved, repeat=request.repeat, tag=request.tag)], plugins):
-            return records[0]
-        raise StorageError("an interleaved run cannot be stored, so nothing can be compared.", hint="Free disk space.")
-
-    return measure_in_turns(
-        Maker(request=base, run=run_other),
-        Maker(request=resolved, run=run_here),
-        how.pairs,
-    )
+def _command_again(
+    new: str | None, baseline: str, other: Command, across: tuple[str, ...], margin: float, until: TimeForTurns | None
+) -> str:
+    """Return the command line that goes on with the turns of this one."""
+    facts = [word for fact in across for word in ("--across", fact)]
+    named = ([new] if new else []) + [
+        "--baseline",
+        baseline,
+        "--confirm",
+        other.text,
+        *facts,
+        "--margin",
+        f"{margin:g}",
+    ]
+    return shlex.join(["mlbench", "regress", *named, *(until.options() if until else [])])
 
 
 def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecord]:

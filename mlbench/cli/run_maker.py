@@ -98,6 +98,19 @@ def run_and_print(
         return run_on_lanes(requests, lanes, runs.make, shared, runs.wait_for)
 
 
+def run_one(request: ResolvedRequest, plugins: Plugins) -> RunRecord:
+    """Make one of two runs that are made interleaved, and print a line for it.
+
+    Raises:
+        MlbenchError: it cannot be carried out, or not be stored.
+    """
+    from mlbench.errors import StorageError
+
+    if records := run_and_print([request], plugins):
+        return records[0]
+    raise StorageError("an interleaved run cannot be stored, so nothing can be compared.", hint="Free disk space.")
+
+
 @dataclass(slots=True, kw_only=True)
 class _Runs:
     """Runs that are made one after another, or on lanes; the duration of each improves the estimate for the rest."""

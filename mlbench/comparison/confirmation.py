@@ -31,6 +31,13 @@ def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
     return replace(comparison, cells=tuple(after for _, after in pairs), confirmed=(*comparison.confirmed, *made))
 
 
+def with_speeds(comparison: Comparison, measured: Comparison | None) -> Comparison:
+    """Return a comparison in which the speeds of another one of the same cells replace its own."""
+    speeds = {cell.key: cell.speeds for cell in measured.cells if cell.speeds} if measured else {}
+    cells = tuple(replace(cell, speeds=speeds.get(cell.key, cell.speeds)) for cell in comparison.cells)
+    return replace(comparison, cells=cells)
+
+
 def _confirmed(cell: Cell, measured: Cell, margin: float) -> Cell:
     losses = {each.measure for each in cell.speeds if each.is_by_history}
     speeds = (_or_suspected(each, margin) if each.measure in losses else each for each in measured.speeds)

@@ -148,6 +148,8 @@ class MadeAgain:
 
     requests: tuple[tuple[RunRequest, ...], ...]
     """For each kind of run, a request per side."""
+    records: tuple[tuple[RunRecord, ...], ...]
+    """The runs that these repeat, likewise."""
     reasons: tuple[str, ...]
     """Reasons why the others cannot be repeated here."""
 
@@ -193,7 +195,7 @@ def plan_again(  # noqa: PLR0913 - what is asked, and by whom
     """
     environment = observe_environment()
     newest = [{key_of(run, across): run for run in sorted(knowing(side), key=_created)} for side in sides]
-    requests, reasons = [], dict[str, None]()
+    requests, repeated, reasons = [], [], dict[str, None]()
     for key in keys:
         runs = [side[key] for side in newest if key in side]
         why_not = [f"{run.run_id}: {why}" for run in runs if (why := why_not_again(run, environment))]
@@ -201,9 +203,10 @@ def plan_again(  # noqa: PLR0913 - what is asked, and by whom
         if not why_not and len(runs) == len(sides):
             try:
                 requests.append(tuple(request_by_word(run, results, plugins, word) for run in runs))
+                repeated.append(tuple(runs))
             except UsageError as error:
                 reasons[f"{error.message} {error.hint}".removesuffix(".")] = None
-    return MadeAgain(requests=tuple(requests), reasons=tuple(reasons))
+    return MadeAgain(requests=tuple(requests), records=tuple(repeated), reasons=tuple(reasons))
 
 
 def _created(record: RunRecord) -> datetime:
@@ -262,8 +265,8 @@ def tags_of_turns(command: str, base: RunRecord, new: RunRecord) -> tuple[str, s
 def stored_pairs(base: RunRequest, new: RunRequest) -> dict[int, tuple[RunRecord, RunRecord]]:
     """Return the pairs that are stored with the tags of these requests, as an interrupted command left them.
 
-    The key is a pair's number, from 1. Of a run that was made twice the newer one counts; requests without tags that
-    tell them apart have no pairs.
+    The key is a pair's number, from 1; one with a failed run is missing. Of a run that was made twice the newer one
+    counts; requests without tags that tell them apart have no pairs.
     """
     if not base.tag or base.tag == new.tag:
         return {}
@@ -273,13 +276,10 @@ def stored_pairs(base: RunRequest, new: RunRequest) -> dict[int, tuple[RunRecord
             record = read(folder)
             if record.status == "completed":
                 found[record.tag] = record
-    pairs: dict[int, tuple[RunRecord, RunRecord]] = {}
-    while True:
-        number = len(pairs) + 1
-        one, other = (found.get(_numbered(each, number).tag) for each in (base, new))
-        if not one or not other:
-            return pairs
-        pairs[number] = (one, other)
+    first = f"{base.tag}-"
+    numbers = sorted(int(each) for tag in found if (each := tag.removeprefix(first)).isdecimal())
+    pairs = {number: tuple(found.get(_numbered(each, number).tag) for each in (base, new)) for number in numbers}
+    return {number: (one, other) for number, (one, other) in pairs.items() if one and other}
 
 
 def _numbered(request: RunRequest, number: int) -> RunRequest:
@@ -291,17 +291,18 @@ def measure_in_turns(base: Maker, new: Maker, pairs: int) -> Sides:
 
     Pairs that an interrupted command with the same tags has stored are not made again.
     """
-    made: tuple[list[RunRecord], list[RunRecord]] = ([], [])
     stored = stored_pairs(base.request, new.request)
-    for number in range(1, pairs + 1):
-        sides = list(zip((base, new), made, strict=True))
-        if number in stored:
-            for record, (_, records) in zip(stored[number], sides, strict=True):
-                records.append(record)
-            continue
-        for maker, records in sides if number % 2 else reversed(sides):
-            records.append(maker.run(_numbered(maker.request, number)))
-    return Sides(base=tuple(made[0]), new=tuple(made[1]))
+    made = [stored.get(number) or make_pair(base, new, number) for number in range(1, pairs + 1)]
+    return Sides(base=tuple(one for one, _ in made), new=tuple(other for _, other in made))
+
+
+def make_pair(base: Maker, new: Maker, number: int) -> tuple[RunRecord, RunRecord]:
+    """Make the pair with this number, from 1: the base's run first where it is odd."""
+    if number % 2:
+        one = base.run(_numbered(base.request, number))
+        return one, new.run(_numbered(new.request, number))
+    other = new.run(_numbered(new.request, number))
+    return base.run(_numbered(base.request, number)), other
 
 
 def _as_text(key: str, value: Any) -> str:

@@ -348,10 +348,29 @@ def test_what_cannot_be_told_is_measured_again_and_the_command_says_so(mlbench, 
     assert f"3 runs of each side: cannot tell, now {now}." in " ".join(outcome.stdout.split())
 
 
+@pytest.mark.parametrize(("again", "status", "now"), [(88, 0, "same"), (100, 1, "slower")])
+def test_what_cannot_be_told_is_measured_again_until_it_has_a_verdict(
+    mlbench, store, other_mlbench, *, again, status, now
+):
+    """Pairs that are equal to the last digit: three show that nothing changed, and four that something did."""
+    mlbench("baseline", "save", "good", store("old", [100, 101]))
+    arguments = ("regress", store("new", [88]), "--baseline", "good", "--confirm", other_mlbench(again))
+    outcome = mlbench(*arguments, "--until-sure", "--budget", "1h", "--json")
+    assert outcome.exit_code == status, outcome.output
+    (confirmed,) = json.loads(outcome.stdout)["confirmed"]
+    assert (confirmed["before"], confirmed["after"], confirmed["runs"]) == ("cannot tell", now, 3 if again == 88 else 4)
+    assert "measured again, interleaved, until it has a verdict (throughput cannot tell)" in outcome.stderr
+
+
 def test_what_cannot_be_told_and_cannot_be_measured_again_stays_as_it_was(mlbench, store):
     mlbench("baseline", "save", "good", store("old", [100, 101]))
     failing = f"{sys.executable} -c exit(3)"
-    outcome = mlbench("regress", store("new", [88]), "--baseline", "good", "--confirm", failing, "--pairs", "3")
+    arguments = ("regress", store("new", [88]), "--baseline", "good", "--confirm", failing)
+    until = mlbench(*arguments, "--until-sure")
+    assert "could not be measured again, so the old result stays: " in until.stderr
+    assert "cannot tell" in until.stdout
+    assert "given up: " in until.stdout
+    outcome = mlbench(*arguments, "--pairs", "3")
     assert "could not be measured again, so the old result stays: " in outcome.stderr
     assert "left 0 runs, not one (status 3)" in outcome.stderr
     assert "cannot tell" in outcome.stdout

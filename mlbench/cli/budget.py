@@ -1,0 +1,80 @@
+"""The options of measuring until each cell has a verdict, which several commands share."""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+_UNITS_S = {"s": 1, "min": 60, "m": 60, "h": 3600}
+_LONGEST_S = 30 * 24 * 3600
+_DEFAULT = "10m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeForTurns:
+    """The time that a command may spend on runs until each cell has a verdict."""
+
+    text: str
+    """As the user gave it."""
+    seconds: float
+    began_s: float = field(default_factory=time.monotonic)
+    """On the clock of `time.monotonic`: runs that the command makes before the turns are part of it."""
+
+    @property
+    def left_s(self) -> float:
+        """Return what is left of it."""
+        return max(0.0, self.began_s + self.seconds - time.monotonic())
+
+    def options(self) -> list[str]:
+        """Return the options of the command line."""
+        return ["--until-sure", "--budget", self.text]
+
+
+class TimeBudget(click.types.StringParamType):
+    """A duration with its unit, ``90s``, ``10m``, ``1h``, or a number of minutes, as a `TimeForTurns`."""
+
+    name = "time"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the budget, which begins now; raises as click's own types do."""
+        found = re.fullmatch(r"(\d{1,7}(?:\.\d{1,3})?)(s|min|m|h|)", value, re.ASCII)
+        if not found:
+            self.fail(f"{value!r} is not a time such as 90s, 10m or 1h.", parameter, context)
+        seconds = float(found[1]) * _UNITS_S[found[2] or "m"]
+        if not 0 < seconds <= _LONGEST_S:
+            self.fail(f"{value!r} is not a time above 0, of 30 days at most.", parameter, context)
+        return TimeForTurns(text=value, seconds=seconds)
+
+
+def until_sure_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of measuring until a verdict, as `TimeForTurns` argument ``until``, None without."""
+
+    @click.option(
+        "--until-sure",
+        "is_until_sure",
+        is_flag=True,
+        help="Measure both sides interleaved until each cell has a verdict, or the budget is spent.",
+    )
+    @click.option(
+        "--budget",
+        type=TimeBudget(),
+        metavar="TIME",
+        help=f"With --until-sure: time to spend, such as 90s, 10m, 1h.  [default: {_DEFAULT}]",
+    )
+    @functools.wraps(function)
+    def with_budget(is_until_sure: bool, budget: TimeForTurns | None, **others: Any) -> Any:
+        from mlbench.errors import UsageError
+
+        if budget and not is_until_sure:
+            raise UsageError("--budget is given without --until-sure.", hint="It is the time for that.")
+        if is_until_sure and not budget:
+            budget = TimeBudget().convert(_DEFAULT, None, None)
+        return function(until=budget, **others)
+
+    return with_budget

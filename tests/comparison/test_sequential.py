@@ -1,0 +1,178 @@
+"""Verdicts that may be asked for after every turn: against scipy's integrals, and on made-up pairs."""
+
+import math
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from mlbench.comparison.compare import compare
+from mlbench.comparison.sequential import (
+    Outlook,
+    at_any_time,
+    compare_pairs_so_far,
+    decisive_numbers,
+    effect_so_far,
+    evidence,
+    is_settled,
+    least_t,
+    noise_of_runs,
+)
+
+ACROSS = ("backend",)
+
+
+@pytest.mark.parametrize(("t", "count"), [(0.0, 5), (2.0, 4), (-7.5, 6), (4.0, 30), (15.0, 12)])
+def test_the_evidence_is_the_mean_likelihood_ratio_over_normal_differences_of_variance_ten(t, count):
+    """Noncentral t against t, as the Bayes factor of Gönen and others (2005) is defined."""
+
+    def weighed(size):
+        likelihood = stats.nct.pdf(t, count - 1, size * math.sqrt(count))
+        return likelihood * stats.norm.pdf(size, scale=math.sqrt(10))
+
+    near = t / math.sqrt(count)
+    mean, _ = integrate.quad(weighed, near - 12, near + 12, points=[near, 0], limit=400)
+    assert evidence(t, count) == pytest.approx(math.log(mean / stats.t.pdf(t, count - 1)), abs=1e-5)
+
+
+@pytest.mark.parametrize(("count", "chance"), [(4, 0.05), (5, 0.01), (10, 0.01 / 8), (200, 0.05)])
+def test_the_least_t_has_just_the_evidence_that_the_chance_takes(count, chance):
+    t = least_t(count, chance)
+    assert evidence(t, count) == pytest.approx(-math.log(chance))
+    assert t > stats.t.ppf(1 - chance / 2, count - 1)  # a single look needs less
+
+
+def test_two_pairs_are_never_enough_for_a_verdict():
+    assert math.isinf(least_t(2, 0.01))
+    assert at_any_time(effect_so_far([0.5, 0.5001])).p_value > 0.01
+
+
+def test_pairs_that_are_equal_to_the_last_digit_have_no_evidence_and_no_width():
+    effect = effect_so_far([0.0] * 5)
+    assert (effect.ratio, effect.low, effect.high, effect.p_value) == (1, 1, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def looks():
+    """Return the effects after each pair from the third on, of 300 series of 40 pairs without a difference."""
+    rng = np.random.default_rng(20261129)
+    return [[effect_so_far(series[:count]) for count in range(3, 41)] for series in 0.02 * rng.standard_t(5, (300, 40))]
+
+
+def test_looking_after_every_turn_is_wrong_no_more_often_than_promised(looks):
+    """One in twenty at 5 %; a t test that is repeated is wrong in more than four times as many."""
+    ever = np.mean([min(effect.p_value for effect in series) < 0.05 for series in looks])
+    single = [[2 * stats.t.sf(abs(math.log(e.ratio)) / e.error, e.freedom) for e in series] for series in looks]
+    assert ever <= 0.05
+    assert np.mean([min(series) < 0.05 for series in single]) > 0.2
+
+
+def test_the_intervals_of_all_looks_together_hold_the_truth_in_95_of_100(looks):
+    assert np.mean([all(effect.low <= 1 <= effect.high for effect in series) for series in looks]) >= 0.95
+
+
+@pytest.fixture
+def pairs(a_run):
+    """Return interleaved runs, A B B A, at these throughputs."""
+
+    def pairs(base, new):
+        made = []
+        for number, values in enumerate(zip(base, new, strict=True)):
+            runs = []
+            for side, value in enumerate(values):
+                minutes = 2 * number + (side if number % 2 == 0 else 1 - side)
+                run = a_run(
+                    run_id=f"{number}-{side}",
+                    backend=("one", "other")[side],
+                    created=a_run().created + timedelta(minutes=minutes),
+                    result=a_run().result.model_dump() | {"value": value},
+                )
+                runs.append(run)
+            made.append(tuple(runs))
+        return made
+
+    return pairs
+
+
+def told(made, margin=0.05):
+    (cell,) = compare_pairs_so_far(made, across=ACROSS, margin=margin).cells
+    (speed,) = cell.speeds
+    return speed, is_settled(decisive_numbers(cell, made))
+
+
+BASE = [100, 101, 99, 100.5, 99.5, 100, 101, 99]
+
+
+def test_a_loss_is_slower_as_soon_as_the_evidence_is_enough_and_not_before(pairs):
+    """At 4 pairs t is 27.6 (numpy), and 13.8 are needed at 1 %; of three pairs no t is enough."""
+    new = [80.5, 80, 80, 81, 80, 80, 80, 80]
+    verdicts = [told(pairs(BASE[:count], new[:count]))[0].verdict for count in (3, 4, 5)]
+    assert verdicts == ["cannot tell", "slower", "slower"]
+    assert told(pairs(BASE[:4], new[:4]))[1]
+    assert not told(pairs(BASE[:3], new[:3]))[1]
+
+
+def test_what_a_single_look_calls_the_same_may_take_more_turns(pairs):
+    new = [101, 99, 100, 98, 102, 101, 99.5, 100]
+    few, many = pairs(BASE[:4], new[:4]), pairs(BASE, new)
+    base, other = ([pair[side] for pair in few] for side in (0, 1))
+    assert compare(base, other, across=ACROSS).cells[0].speeds[0].verdict == "same"
+    speed, is_done = told(few)
+    assert (speed.verdict, is_done) == ("cannot tell", False)
+    assert "the interval of 4 turns extends beyond the margin of 5%" in speed.reason
+    speed, is_done = told(many)
+    assert (speed.verdict, is_done) == ("same", True)
+    assert 1 / 1.05 <= speed.effect.low <= 1 <= speed.effect.high <= 1.05
+
+
+def test_two_states_of_a_side_are_never_the_same(pairs):
+    values = [100, 200.0, 100.2, 200.3, 100.1, 200.1, 100.3, 200.2, 100, 200]
+    speed, is_done = told(pairs(values, [*values[:-2], 100.1, 200.1]))
+    assert (speed.verdict, is_done) == ("cannot tell", False)
+    assert "bimodal" in speed.reason
+
+
+def test_runs_that_fail_take_no_part(pairs, a_run):
+    made = pairs(BASE[:5], [80] * 5)
+    broken = a_run().verdict.model_copy(update={"is_valid": False})
+    made[1] = (made[1][0], made[1][1].model_copy(update={"verdict": broken}))
+    assert told(made)[0].spread.count == 4
+
+
+def share_of(noise, change, turns, is_told):
+    """Return the share of 300 made-up cells that have a verdict at one of so many turns."""
+    rng = np.random.default_rng(20261129)
+    cells = math.log1p(change) + noise * rng.standard_normal((300, turns))
+    return np.mean([any(is_told(effect_so_far(each[:count])) for count in range(3, turns + 1)) for each in cells])
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.03, 0.08])
+def test_in_the_turns_that_are_promised_a_loss_is_seen_in_four_of_five_cases(noise):
+    outlook = Outlook(noise=noise, tests=1, margin=0.05)
+    turns = outlook.turns_to_see(0.1)
+    assert outlook.change_seen(turns) <= 0.1 < outlook.change_seen(turns - 1)
+    seen = share_of(noise, -0.1, turns, lambda effect: effect.p_value < 0.01 and effect.ratio < 1 / 1.05)
+    assert seen >= 0.8
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.03, 0.05])
+def test_in_the_turns_that_are_promised_it_is_seen_that_nothing_changed_in_four_of_five_cases(noise):
+    turns = Outlook(noise=noise, tests=1, margin=0.05).turns_to_same()
+    assert share_of(noise, 0, turns, lambda effect: 1 / 1.05 <= effect.low and effect.high <= 1.05) >= 0.8
+
+
+def test_what_no_number_of_turns_shows_is_said():
+    """Losses below the margin count as the same, and a margin of nothing takes for ever."""
+    assert Outlook(noise=0.01, tests=1, margin=0.05).turns_to_see(0.04) is None
+    assert Outlook(noise=0.01, tests=1, margin=0.0).turns_to_same() is None
+    assert Outlook(noise=0.01, tests=1, margin=0.05).change_seen(2) == 1
+
+
+def test_earlier_repeats_show_the_noise_of_a_pair(runs):
+    """The standard deviation of the logarithms of 98, 100 and 102 is 0.020, of a pair 1.414 times as much."""
+    noise = noise_of_runs([runs([98, 100, 102])])
+    assert noise.runs == 3
+    assert noise.share == pytest.approx(math.sqrt(2) * np.std(np.log([98, 100, 102]), ddof=1))
+    assert noise_of_runs([runs([98])]) is None
+    assert noise_of_runs([]) is None
