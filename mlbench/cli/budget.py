@@ -7,9 +7,12 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import click
+
+from mlbench.system.folders import results_folder
 
 _UNITS_S = {"s": 1, "min": 60, "m": 60, "h": 3600}
 _LONGEST_S = 30 * 24 * 3600
@@ -31,9 +34,10 @@ class TimeForTurns:
         """Return what is left of it."""
         return max(0.0, self.began_s + self.seconds - time.monotonic())
 
-    def options(self) -> list[str]:
-        """Return the options of the command line."""
-        return ["--until-sure", "--budget", self.text]
+    def options(self, results: Path) -> list[str]:
+        """Return the options of a command line that goes on with runs in a results folder."""
+        folder = [] if results == results_folder() else ["--results", str(results)]
+        return ["--until-sure", "--budget", self.text, *folder]
 
 
 class TimeBudget(click.types.StringParamType):

@@ -180,11 +180,12 @@ class Question:
         for reason in again.reasons:
             echo_wrapped(f"Not measured: {reason}.", 2, to_stderr=True)
         kinds = list(zip(again.requests, again.records, strict=True))
+        cells = cells_of(kinds, makers_here, across=self.across, results=self.results)
         asked = UntilSure(
-            cells=cells_of(kinds, makers_here, across=self.across, results=self.results),
+            cells=cells,
             margin=self.margin,
             budget=budget,
-            go_on=[self.command(*budget.options())],
+            go_on=dict.fromkeys((cell.id for cell in cells), self.command(*budget.options(self.results))),
             is_for_programs=is_for_programs,
         )
         asked.measure()

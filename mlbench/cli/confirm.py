@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ class Confirming:
     until: TimeForTurns | None = None
     """The time for turns until each cell has a verdict; None: as many pairs as said."""
     go_on: str = ""
-    """The command line that goes on after that time."""
+    """The command line that goes on after that time, without the options for it."""
     is_for_programs: bool = False
     """Whether standard output is read by a program."""
 
@@ -123,7 +124,7 @@ def _measure_until_sure(
         cells=cells,
         margin=comparison.margin,
         budget=budget,
-        go_on=[how.go_on],
+        go_on=dict.fromkeys((cell.id for cell in cells), f"{how.go_on} {shlex.join(budget.options(how.results))}"),
         is_for_programs=how.is_for_programs,
     )
     measured.measure()

@@ -118,7 +118,7 @@ def command(
             across=across,
             word=word,
             until=until,
-            go_on=_command_again(new, baseline, other_mlbench, across, margin, until),
+            go_on=_command_again(new, baseline, other_mlbench, across, margin),
             is_for_programs=as_json,
         )
         comparison, measured = confirm_in_turns(comparison, how, base=stored.records, new=records)
@@ -131,21 +131,11 @@ def command(
     return SUSPECTED if comparison.suspected else 0
 
 
-def _command_again(
-    new: str | None, baseline: str, other: Command, across: tuple[str, ...], margin: float, until: TimeForTurns | None
-) -> str:
-    """Return the command line that goes on with the turns of this one."""
+def _command_again(new: str | None, baseline: str, other: Command, across: Sequence[str], margin: float) -> str:
+    """Return the command line that goes on with the turns of this one, without the time for them."""
     facts = [word for fact in across for word in ("--across", fact)]
-    named = ([new] if new else []) + [
-        "--baseline",
-        baseline,
-        "--confirm",
-        other.text,
-        *facts,
-        "--margin",
-        f"{margin:g}",
-    ]
-    return shlex.join(["mlbench", "regress", *named, *(until.options() if until else [])])
+    named = [*([new] if new else []), "--baseline", baseline, "--confirm", other.text, *facts]
+    return shlex.join(["mlbench", "regress", *named, "--margin", f"{margin:g}"])
 
 
 def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecord]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from mlbench.cli.budget import TimeForTurns, until_sure_options
 from mlbench.cli.completions import offer_backends, offer_scenarios, offer_workloads
 from mlbench.cli.options import (
     PrecisionName,
@@ -92,6 +93,7 @@ _OF_A_SUITE = (
 @results_or_out_option
 @parallel_option
 @quiet_option
+@until_sure_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the records, and nothing else, to stdout.")
 @click.pass_context
 def command(
@@ -102,6 +104,7 @@ def command(
     fresh: bool,
     job: JobDemand | None,
     is_quiet: bool,
+    until: TimeForTurns | None,
     as_json: bool,
     **matrix_fields: Any,
 ) -> int:
@@ -117,9 +120,11 @@ def command(
     plugins, matrix = Plugins.discover(), RunMatrix(**matrix_fields)
     if suite:
         _refuse_besides_a_suite(context)
+    if until:
+        _refuse_besides_until_sure(matrix, network, as_json)
     if job and as_json:
         raise UsageError("--json is given together with --print.", hint="--print prints a job and no records.")
-    printed = _Printed(results=matrix.results, as_json=as_json, is_quiet=is_quiet)
+    printed = _Printed(results=matrix.results, as_json=as_json, is_quiet=is_quiet, until=until)
     how: dict[str, Any] = {name: getattr(matrix, name) for name in ("results", "overrides", "parallel")}
     how["fresh"] = fresh
     if job:
@@ -166,6 +171,19 @@ def _refuse_besides_a_suite(context: click.Context) -> None:
         raise UsageError(f"{given[0]} is given together with --suite.", hint="The suite file sets it.")
 
 
+def _refuse_besides_until_sure(matrix: RunMatrix, network: NetworkSpec | None, as_json: bool) -> None:
+    from mlbench.errors import UsageError
+
+    if len(set(matrix.backends)) < 2:
+        raise UsageError("--until-sure is given without two backends.", hint="Give --backend twice, or more often.")
+    if network:
+        raise UsageError("--until-sure is given together with --network.", hint="Runs on nodes cannot be repeated.")
+    if as_json:
+        raise UsageError(
+            "--until-sure is given together with --json, which prints records.", hint="`mlbench compare` has both."
+        )
+
+
 def _print_job(demand: JobDemand, suite: Path | None, plugins: Plugins, **how: Any) -> int:
     """Print a job that makes the runs of a suite."""
     from mlbench.errors import UsageError
@@ -189,6 +207,8 @@ class _Printed:
     is_quiet: bool
     has_chosen_backend: bool = False
     """Whether mlbench chose the backend, as the user named none."""
+    until: TimeForTurns | None = None
+    """The time for turns of several backends; None: no turns."""
 
 
 def _make_and_print(plan: RunPlan, plugins: Plugins, printed: _Printed) -> int:
@@ -207,7 +227,7 @@ def _make_and_print(plan: RunPlan, plugins: Plugins, printed: _Printed) -> int:
     if printed.as_json:
         echo_json("[" + ",".join(record.text() for record in records) + "]")
         return _status(records, plan)
-    _print(records, printed.results)
+    _print(records, printed.results, printed.until)
     if printed.has_chosen_backend:
         _print_faster_backends(records, printed.results)
     return _status(records, plan)
@@ -217,7 +237,7 @@ def _status(records: Sequence[RunRecord], plan: RunPlan) -> int:
     return 0 if records and len(records) >= plan.asked and all(record.is_good for record in records) else 1
 
 
-def _print(records: Sequence[RunRecord], results: Path) -> None:
+def _print(records: Sequence[RunRecord], results: Path, until: TimeForTurns | None = None) -> None:
     if records:
         from rich.console import Console
 
@@ -229,19 +249,27 @@ def _print(records: Sequence[RunRecord], results: Path) -> None:
         if len({record.precision for record in records}) > 1:
             console.print(precision_table(records))
         print_line(console, conditions(records))
-        _print_backends(records, results)
+        _print_backends(records, results, until)
 
 
-def _print_backends(records: Sequence[RunRecord], results: Path) -> None:
+def _print_backends(records: Sequence[RunRecord], results: Path, until: TimeForTurns | None) -> None:
     """Print how fast backends are relative to each other, where several ran the same workload."""
+    from mlbench.cli.backends_in_turns import measure_backends
     from mlbench.comparison.backends import compare_backends
     from mlbench.records.store.selection import runs_like
     from mlbench.reports.sides import backend_lines
 
     if len({record.backend for record in records}) > 1:
         compared = list(compare_backends(records, runs_like(results, records)))
-        for line in backend_lines(compared, terminal_width()):
+        if until and not compared:
+            echo_line(
+                "Nothing to measure until it is known: no two backends have a valid and accurate run of one kind."
+            )
+        measured = measure_backends(compared, results, until) if until else None
+        for line in backend_lines(measured.found if measured else compared, terminal_width()):
             echo_wrapped(line, 4)
+        if measured:
+            measured.close()
 
 
 def _print_faster_backends(records: Sequence[RunRecord], results: Path) -> None:

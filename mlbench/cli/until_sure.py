@@ -31,8 +31,8 @@ class UntilSure:
     cells: Sequence[CellInTurns]
     margin: float
     budget: TimeForTurns
-    go_on: Sequence[str]
-    """The command lines that go on with what is stored."""
+    go_on: Mapping[CellId, str]
+    """The command line that goes on with what is stored of a cell."""
     is_for_programs: bool = False
     """Whether standard output is read by a program: then everything here goes to standard error."""
     _hopeless: dict[CellId, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class UntilSure:
             measure_until_sure(self.cells, self._find_open, time.monotonic() + self.budget.left_s)
         except KeyboardInterrupt:
             self._echo(f"{sum(map(_counted, self.cells))} pairs are stored. This goes on with them:", to_stderr=True)
-            self._echo_commands(to_stderr=True)
+            self._echo_commands(self.cells, to_stderr=True)
             raise
 
     @property
@@ -97,7 +97,7 @@ class UntilSure:
                 self._echo(f"{cell.name}: given up: {cell.why_lost or self._hopeless[cell.id]}.")
         if more:
             self._echo("To go on with what is stored:")
-            self._echo_commands()
+            self._echo_commands(more)
 
     def _announce(self, open_now: Collection[CellId]) -> None:
         """Print what the budget can show of each cell without a verdict."""
@@ -174,8 +174,8 @@ class UntilSure:
     def _echo(self, text: str, *, to_stderr: bool = False) -> None:
         echo_wrapped(text, 2, to_stderr=to_stderr or self.is_for_programs)
 
-    def _echo_commands(self, *, to_stderr: bool = False) -> None:
-        for line in self.go_on:
+    def _echo_commands(self, cells: Sequence[CellInTurns], *, to_stderr: bool = False) -> None:
+        for line in dict.fromkeys(self.go_on[cell.id] for cell in cells):
             echo_line(f"  {line}", to_stderr=to_stderr or self.is_for_programs)
 
 

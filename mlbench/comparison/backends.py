@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from mlbench.comparison.comparability import across_with_what_follows, differences, key_of
 from mlbench.comparison.compare import Comparison, compare
+from mlbench.comparison.effect import Effect, effect_of_sessions
 from mlbench.comparison.measures import why_not_counted
-from mlbench.comparison.verdicts import MARGIN
+from mlbench.comparison.spread import ASSUMED, ASSUMED_FREEDOM, Source, Spread
+from mlbench.comparison.verdicts import ALPHA, MARGIN
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
 
@@ -26,6 +30,37 @@ class BackendComparison:
     """Each other backend by name, compared with the first."""
     runs: int
     """The least number of runs that a backend has."""
+    across: tuple[str, ...] = ()
+    """The facts that differ on purpose."""
+    newest: Mapping[str, RunRecord] = field(default_factory=dict)
+    """The newest run of each backend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleRuns:
+    """What one run of each side says, though it shows no noise."""
+
+    assumed: Effect
+    """The effect, if sessions differ by as much as is assumed where nothing is known (`spread.ASSUMED`)."""
+    holds_up_to: float
+    """How much sessions may differ, as a share, before the order of the two is uncertain at 1 %."""
+
+
+def judge_single_runs(ratio: float, tests: int) -> SingleRuns:
+    """Return what a ratio of two single runs says.
+
+    Args:
+        ratio: of their speeds.
+        tests: how many such ratios are judged together.
+    """
+    from scipy.special import stdtrit
+
+    alone = Spread(source=Source.ASSUMED, between=ASSUMED, within=0.0, repeats=1, freedom=ASSUMED_FREEDOM, count=1)
+    sure = float(stdtrit(ASSUMED_FREEDOM, 1 - ALPHA / (2 * tests)))
+    return SingleRuns(
+        assumed=effect_of_sessions([[0.0]], [[math.log(ratio)]], alone),
+        holds_up_to=abs(math.log(ratio)) / (math.sqrt(2) * sure),
+    )
 
 
 def compare_backends(records: Sequence[RunRecord], history: Sequence[RunRecord] = ()) -> Iterator[BackendComparison]:
@@ -42,7 +77,13 @@ def compare_backends(records: Sequence[RunRecord], history: Sequence[RunRecord] 
             base, *names = sides
             others = [(name, found) for name in names if (found := _compare(sides[base], sides[name], across, history))]
             if others:
-                yield BackendComparison(base=base, others=tuple(others), runs=min(map(len, sides.values())))
+                yield BackendComparison(
+                    base=base,
+                    others=tuple(others),
+                    runs=min(map(len, sides.values())),
+                    across=tuple(across),
+                    newest={name: max(runs, key=_created) for name, runs in sides.items()},
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +109,7 @@ def faster_backends(records: Sequence[RunRecord], earlier: Sequence[RunRecord]) 
     """
     for group in _grouped([*earlier, *records], _ACROSS[:1]):
         counting = [run for run in group if run.is_good and not why_not_counted(run)]
-        in_time = sorted(counting, key=lambda run: run.created)
+        in_time = sorted(counting, key=_created)
         newest = {run.backend: run for run in in_time}
         tested = {run.backend: run for run in in_time if run.verdict and run.verdict.is_accurate}
         for run in records:
@@ -84,6 +125,10 @@ def _are_alike(run: RunRecord, other: RunRecord) -> bool:
     """Return whether two runs differ in their backends alone, and what follows from these."""
     may_differ = across_with_what_follows(_ACROSS[:1])
     return all(each.fact in may_differ for each in differences(run, other, _ACROSS[:1]))
+
+
+def _created(run: RunRecord) -> datetime:
+    return run.created
 
 
 def _throughput(run: RunRecord) -> float:

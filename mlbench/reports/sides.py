@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from mlbench.comparison.backends import BackendComparison
 from mlbench.comparison.compare import Cell, Comparison, Judged
-from mlbench.comparison.sessions import LEAST_PAIRS
 from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import SpeedVerdict
+from mlbench.reports.backend_answers import answer_lines
 from mlbench.reports.bars import BAR_WIDTH, bar
 from mlbench.reports.comparison import score_verdict
 from mlbench.reports.text_table import WIDTH
@@ -63,36 +63,13 @@ def shared_name(cells: Sequence[Cell]) -> str:
 
 
 def backend_lines(compared: Sequence[BackendComparison], width: int | None = None) -> Iterator[str]:
-    """Yield the picture of each kind of runs on several backends, and a sentence with the answer and a command.
+    """Yield the picture of each kind of runs on several backends, and sentences with the answer.
 
     The runs are those that were just made.
     """
     for each in compared:
         yield from sides_lines(each.base, [NewSide(name=name, comparison=found) for name, found in each.others], width)
-    cells = [cell for each in compared for _, comparison in each.others for cell in comparison.cells]
-    fewest = min((each.runs for each in compared), default=LEAST_PAIRS)
-    found = list(_answers(compared))
-    if fewest < LEAST_PAIRS and any(map(has_no_verdict, cells)):
-        runs = "one run of each is" if fewest == 1 else f"{fewest} runs of each are"
-        found.append(f"{runs} too few for a verdict: repeat the command with --repeat 5")
-    if found:
-        yield f"{'; '.join(found)}."
-
-
-def _answers(compared: Sequence[BackendComparison]) -> Iterator[str]:
-    """Yield the speed of each backend relative to the first, over all kinds of runs."""
-    ratios: dict[tuple[str, str], list[float]] = {}
-    for each in compared:
-        for name, comparison in each.others:
-            found = [cell.speeds[0].effect for cell in comparison.cells if cell.speeds]
-            ratios.setdefault((each.base, name), []).extend(effect.ratio for effect in found if effect)
-    for (base, name), several in ratios.items():
-        if several:
-            is_faster = max(several) >= 1  # the faster one is named first
-            first, second = (name, base) if is_faster else (base, name)
-            times = several if is_faster else [1 / ratio for ratio in several]
-            ends = dict.fromkeys(f"{ratio:.2f}" for ratio in (min(times), max(times)))
-            yield f"{first} is {' to '.join(ends)} times as fast as {second}"
+    yield from answer_lines(compared)
 
 
 def _speed_lines(base: str, measure: str, found: Sequence[tuple[str, Cell]], width: int) -> Iterator[str]:
@@ -124,8 +101,9 @@ def _row(name: str, values: tuple[float, ...], unit: str, standing: str) -> _Row
 
 
 def _standing(each: Judged) -> str:
-    ratio = f"x {each.effect.ratio:.3f} " if each.effect else ""
-    return f"{ratio}{each.verdict}"
+    ratio = f"x {each.effect.ratio:.3f}" if each.effect else ""
+    is_single = each.effect and not each.spread and len(each.base) == len(each.new) == 1
+    return f"{ratio}, one run each" if is_single else f"{ratio} {each.verdict}".lstrip()
 
 
 def _score_lines(base: str, score: str, found: Sequence[tuple[str, Cell]]) -> Iterator[str]:

@@ -119,9 +119,8 @@ def test_an_interrupted_command_says_how_to_go_on_and_that_makes_only_what_is_mi
     lines = stopped.stderr.splitlines()
     place = lines.index("2 pairs are stored. This goes on with them:")
     command = lines[place + 1].split()
-    assert (
-        command == "mlbench compare pytorch onnxruntime --across backend --margin 0.04 --until-sure --budget 1h".split()
-    )
+    assert command[:6] == ["mlbench", "compare", "pytorch", "onnxruntime", "--across", "backend"]
+    assert command[6:12] == ["--margin", "0.04", "--until-sure", "--budget", "1h", "--results"]
     made.stop_after = None
     done = mlbench(*command[1:])
     assert done.exit_code == 0, done.output
@@ -146,9 +145,8 @@ def test_a_budget_that_is_spent_leaves_the_question_open_and_says_what_an_hour_w
     assert made == []
     assert "no verdict after 0 turns; one more hour is about" in done.stdout
     assert "cannot tell" in done.stdout
-    assert done.stdout.splitlines()[-1] == (
-        "  mlbench compare pytorch onnxruntime --across backend --until-sure --budget 0.001s"
-    )
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("  mlbench compare pytorch onnxruntime --across backend --until-sure --budget 0.001s ")
 
 
 @pytest.mark.parametrize(
@@ -173,6 +171,49 @@ def test_what_is_no_budget_is_refused_in_one_line(mlbench, made, arguments, told
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("2min", 120), ("3", 180)])
 def test_a_budget_has_a_unit_or_is_minutes_as_for_tune(text, seconds):
     assert TimeBudget().convert(text, None, None).seconds == seconds
+
+
+RUN = ("run", "resnet50", "--backend", "pytorch", "--scenario", "Offline", "--until-sure")
+
+
+def test_run_of_two_backends_answers_by_interleaved_runs(mlbench, made):
+    done = mlbench(*RUN, "--backend", "onnxruntime", "--backend", "null")
+    assert made[:3] == ["pytorch", "onnxruntime", "null"]
+    assert made[3:].count("onnxruntime") == 4
+    assert made[3:].count("null") == 3
+    faster, same = done.stdout.splitlines()[-2:]
+    assert faster.startswith("onnxruntime is 1.50 times as fast as pytorch in Offline (1.50 to 1.50, by 4 pairs")
+    assert same.startswith("null is as fast as pytorch in Offline (")
+
+
+def test_run_that_is_interrupted_names_the_compare_that_goes_on(mlbench, made):
+    made.stop_after = 6
+    stopped = mlbench(*RUN, "--backend", "onnxruntime", "--budget", "1h")
+    assert stopped.exit_code == 130
+    lines = stopped.stderr.splitlines()
+    command = lines[lines.index("2 pairs are stored. This goes on with them:") + 1].split()
+    assert command[:2] == ["mlbench", "compare"]
+    assert command[4:8] == ["--across", "backend", "--across", "precision"]
+    made.stop_after = None
+    done = mlbench(*command[1:])
+    assert "│ faster" in done.stdout
+    assert len(made) == 2 + 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "--until-sure is given without two backends."),
+        (("--backend", "pytorch"), "--until-sure is given without two backends."),
+        (("--backend", "null", "--json"), "--until-sure is given together with --json, which prints records."),
+        (("--backend", "null", "--network", "host"), "--until-sure is given together with --network."),
+    ],
+)
+def test_run_refuses_what_it_cannot_measure_until_it_is_known(mlbench, made, arguments, told):
+    refused = mlbench(*RUN, *arguments)
+    assert refused.exit_code == 2
+    assert told in refused.stderr
+    assert made == []
 
 
 SUITE = """
@@ -203,6 +244,20 @@ def test_two_suites_are_measured_for_real_until_the_slower_one_is_known(tmp_path
     assert 0.1 < speed["effect"]["low"] < speed["effect"]["ratio"] < speed["effect"]["high"] < 0.7
     stored = [folder for folder in results.iterdir() if not folder.name.startswith(".")]
     assert len(stored) == 2, "each file's run once, whatever its repeats; the turns are in no history"
+
+
+@pytest.mark.thorough("command line")
+def test_two_real_backends_are_measured_until_it_is_known_or_the_time_is_over(tmp_path):
+    """Whichever is faster here: the answer is by interleaved runs, or says what more time would show."""
+    results = tmp_path / "results"
+    words = ["run", "resnet50", "--backend", "pytorch", "--backend", "onnxruntime", "--scenario", "SingleStream"]
+    ask = [*words, "--no-accuracy", "--until-sure", "--budget", "3m", "--results", str(results)]
+    done = CliRunner().invoke(main, ask)
+    assert done.exit_code == 0, done.stderr
+    turns = len(list((results / ".in-turns").glob("2*"))) // 2
+    assert turns >= 3
+    assert f", by {turns} pairs of interleaved runs" in done.stdout
+    assert ("one more hour is about" in done.stdout) == ("or not the faster one" in done.stdout)
 
 
 def test_without_the_other_mlbench_regress_has_nothing_to_measure_with(mlbench):

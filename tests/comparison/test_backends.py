@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlbench.comparison.backends import compare_backends, faster_backends
+from mlbench.comparison.backends import compare_backends, faster_backends, judge_single_runs
 from mlbench.reports.sides import backend_lines
 
 
@@ -28,17 +28,54 @@ def lines(records):
     return list(backend_lines(list(compare_backends(records)), 80))
 
 
-def test_two_backends_that_ran_once_get_a_line_that_claims_nothing_and_says_what_is_missing(ran):
-    *_, second, _, answer = lines([ran("pytorch", 100), ran("acme", 150)])
-    assert second.endswith("x 1.500 cannot tell")
-    assert answer.endswith("one run of each is too few for a verdict: repeat the command with --repeat 5.")
+def test_two_backends_that_ran_once_get_a_line_that_says_what_it_rests_on(ran):
+    *_, second, _, answer, hint = lines([ran("pytorch", 100), ran("acme", 105)])
+    assert second.endswith("x 1.050, one run each")
+    assert answer.startswith("acme was 1.05 times as fast as pytorch in Offline, one run each, which may be chance (")
+    assert "--until-sure" in hint
+
+
+def test_single_runs_far_apart_say_how_much_sessions_may_differ_before_the_order_is_uncertain(ran):
+    """The logarithm of 2.6 is 0.9555; t of 8 degrees of freedom is 3.355 at 1 %, and the root of 2 is 1.4142."""
+    found = judge_single_runs(2.6, 1)
+    assert found.holds_up_to == pytest.approx(0.9555 / 3.3554 / 1.41421, rel=1e-4)
+    assert (found.assumed.low, found.assumed.high) == pytest.approx((2.6 / 1.17711, 2.6 * 1.17711), rel=1e-4)
+    *_, answer, _ = lines([ran("pytorch", 100), ran("acme", 260)])
+    assert answer.startswith("acme was 2.60 times as fast as pytorch in Offline, one run each (2.21 to 3.06 if ")
+    assert answer.endswith("the order holds unless they differ by more than 20%).")
+
+
+def test_runs_beside_other_load_say_that_they_differ_by_more(ran, a_run):
+    load = {"processes": 0.9, "stolen": 0.0}
+    runs = [ran("pytorch", 100, other_work=load), ran("acme", 260)]
+    assert runs[0].other_work
+    *_, answer, _ = lines(runs)
+    assert answer.endswith("these runs were made under other load, which makes them differ by more).")
+
+
+def test_more_kinds_of_runs_than_four_are_one_sentence(ran):
+    kinds = ("resnet50", "bert", "gptj", "retinanet", "3d-unet")
+    runs = [
+        ran(backend, value, workload=kind) for kind in kinds for backend, value in (("pytorch", 100), ("acme", 260))
+    ]
+    runs[-1] = ran("acme", 101, workload="3d-unet")
+    *_, answer, _ = lines(runs)
+    assert answer == "acme and pytorch, 5 kinds of runs: acme is 2.60 times as fast in 4; not known in 1."
 
 
 def test_two_backends_that_ran_in_turns_get_a_verdict(ran):
     runs = [ran(backend, value + number) for number in range(5) for backend, value in (("pytorch", 100), ("acme", 150))]
     *_, second, _, answer = lines(runs)
     assert second.endswith(" faster")
-    assert answer.startswith("acme is 1.4") and answer.endswith(" times as fast as pytorch.")
+    assert answer.startswith("acme is 1.49 times as fast as pytorch in Offline (")
+    assert answer.endswith(", by 5 pairs of interleaved runs).")
+
+
+def test_the_newest_run_of_each_backend_is_the_one_to_repeat(ran):
+    runs = [ran(backend, 100 + number) for number in range(3) for backend in ("pytorch", "acme")]
+    (found,) = compare_backends(runs)
+    assert {name: run.run_id for name, run in found.newest.items()} == {"pytorch": "4", "acme": "5"}
+    assert found.across == ("backend", "precision")
 
 
 def faster(records, earlier):
