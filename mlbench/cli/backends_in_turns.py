@@ -32,7 +32,7 @@ def measure_backends(compared: Sequence[BackendComparison], results: Path, until
 
     Runs that take no part in a comparison, failed or INVALID, are not repeated.
     """
-    from mlbench.cli.until_sure import UntilSure, cells_of, makers_here
+    from mlbench.cli.until_sure import UntilSure, makers_here, plan_cells
     from mlbench.comparison.verdicts import MARGIN
     from mlbench.running.turns import request_like
     from mlbench.running.until_sure import CellId, CellInTurns
@@ -44,7 +44,7 @@ def measure_backends(compared: Sequence[BackendComparison], results: Path, until
     cells, go_on = list[CellInTurns](), dict[CellId, str]()
     for side, ((*_, across), runs) in enumerate(pairs.items()):
         kinds = [([request_like(run, results) for run in pair], pair) for pair in runs]
-        of_side = cells_of(kinds, makers_here, across=across, results=results, first_side=side)
+        of_side = plan_cells(kinds, makers_here, across=across, results=results, first_side=side)
         facts = [word for fact in across for word in ("--across", fact)]
         names = [[run.run_id for run in pair] for pair in runs]
         options = [*facts, *until.options(results)]

@@ -174,13 +174,13 @@ class Question:
 
     def ask(self, again: MadeAgain, budget: TimeForTurns, is_for_programs: bool) -> UntilSure:
         """Repeat runs, interleaved, until each cell has a verdict or the budget is spent."""
-        from mlbench.cli.until_sure import UntilSure, cells_of, makers_here
+        from mlbench.cli.until_sure import UntilSure, makers_here, plan_cells
 
         _demand_requests(again)
         for reason in again.reasons:
             echo_wrapped(f"Not measured: {reason}.", 2, to_stderr=True)
         kinds = list(zip(again.requests, again.records, strict=True))
-        cells = cells_of(kinds, makers_here, across=self.across, results=self.results)
+        cells = plan_cells(kinds, makers_here, across=self.across, results=self.results)
         asked = UntilSure(
             cells=cells,
             margin=self.margin,

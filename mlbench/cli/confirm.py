@@ -114,12 +114,12 @@ def _measure_until_sure(
     Raises:
         MlbenchError: a run of a cell that shows a loss cannot be made.
     """
-    from mlbench.cli.until_sure import UntilSure, cells_of
+    from mlbench.cli.until_sure import UntilSure, plan_cells
 
     for each in asked:
         _tell_why(each.cell, "until it has a verdict")
     kinds = [(each.requests, each.records) for each in asked]
-    cells = cells_of(kinds, lambda requests, _: _makers(requests, how), across=how.across, results=how.results)
+    cells = plan_cells(kinds, lambda requests, _: _makers(requests, how), across=how.across, results=how.results)
     measured = UntilSure(
         cells=cells,
         margin=comparison.margin,

@@ -52,7 +52,9 @@ class UntilSure:
         try:
             measure_until_sure(self.cells, self._find_open, time.monotonic() + self.budget.left_s)
         except KeyboardInterrupt:
-            self._echo(f"{sum(map(_counted, self.cells))} pairs are stored. This goes on with them:", to_stderr=True)
+            self._echo(
+                f"{sum(map(_count_pairs, self.cells))} pairs are stored. This goes on with them:", to_stderr=True
+            )
             self._echo_commands(self.cells, to_stderr=True)
             raise
 
@@ -92,7 +94,7 @@ class UntilSure:
         more = [cell for cell in left if not cell.why_lost and cell.id not in self._hopeless]
         for cell in left:
             if cell in more:
-                self._echo(unsettled_line(self._ahead(cell, more, comparisons), _counted(cell)))
+                self._echo(unsettled_line(self._ahead(cell, more, comparisons), _count_pairs(cell)))
             else:
                 self._echo(f"{cell.name}: given up: {cell.why_lost or self._hopeless[cell.id]}.")
         if more:
@@ -159,7 +161,7 @@ class UntilSure:
         if numbers:
             widest = max(numbers, key=lambda each: each.spread.between if each.spread else 0.0)
             tests = sum(len(each.speeds) for each in comparisons[cell.id.side].cells)
-            outlook, known_by = Outlook.of(widest, tests, self.margin), plural(_counted(cell), "turn")
+            outlook, known_by = Outlook.of(widest, tests, self.margin), plural(_count_pairs(cell), "turn")
         elif cell.noise:
             outlook = Outlook(noise=cell.noise.share, tests=tests, margin=self.margin)
             known_by = plural(cell.noise.runs, "earlier run")
@@ -179,7 +181,7 @@ class UntilSure:
             echo_line(f"  {line}", to_stderr=to_stderr or self.is_for_programs)
 
 
-def cells_of(
+def plan_cells(
     kinds: Sequence[tuple[Sequence[RunRequest], Sequence[RunRecord]]],
     makers: Callable[[Sequence[RunRequest], Sequence[RunRecord]], tuple[Maker, Maker]],
     *,
@@ -198,7 +200,7 @@ def cells_of(
     """
     from mlbench.comparison.comparability import key_of
     from mlbench.comparison.compare import cell_name
-    from mlbench.comparison.sequential import noise_of_runs
+    from mlbench.comparison.sequential import measure_pair_noise
     from mlbench.planning.expected_times import KnownTimes, newest_runs
     from mlbench.records.store.selection import runs_like
     from mlbench.running.until_sure import CellId, CellInTurns
@@ -218,7 +220,7 @@ def cells_of(
                 new=new,
                 across=tuple(across),
                 turn=times.expect_all((first, request)),
-                noise=noise_of_runs([like[key] for key in dict.fromkeys((key_of(ours, ()), key_of(run, ())))]),
+                noise=measure_pair_noise([like[key] for key in dict.fromkeys((key_of(ours, ()), key_of(run, ())))]),
             )
             cells.append(cell)
     return cells
@@ -247,7 +249,7 @@ def maker_here(request: RunRequest, plugins: Plugins) -> Maker:
     )
 
 
-def _counted(cell: CellInTurns) -> int:
+def _count_pairs(cell: CellInTurns) -> int:
     """Return how many of a cell's pairs count."""
     from mlbench.comparison.measures import why_not_counted
 

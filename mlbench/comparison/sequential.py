@@ -89,7 +89,7 @@ class PairNoise:
     """The number of runs that show it."""
 
 
-def noise_of_runs(kinds: Sequence[Sequence[RunRecord]]) -> PairNoise | None:
+def measure_pair_noise(kinds: Sequence[Sequence[RunRecord]]) -> PairNoise | None:
     """Return the noise of a pair as repeats within a session show it; None where there are none.
 
     Args:
@@ -141,14 +141,14 @@ class Outlook:
 
     def turns_to_see(self, change: float) -> int | None:
         """Return after how many turns a loss of that share is seen; None where that is never or far off."""
-        return _first(lambda turns: self.change_seen(turns) <= change)
+        return _find_first(lambda turns: self.change_seen(turns) <= change)
 
     def turns_to_same(self) -> int | None:
         """Return after how many turns it is seen that nothing changed; None where that is never or far off."""
-        return _first(self.shows_same)
+        return _find_first(self.shows_same)
 
 
-def _first(is_enough: Callable[[int], bool]) -> int | None:
+def _find_first(is_enough: Callable[[int], bool]) -> int | None:
     """Return the least number of turns that is enough; more are always enough too."""
     most = LEAST_PAIRS
     while not is_enough(most):

@@ -66,19 +66,19 @@ def answer_lines(compared: Sequence[BackendComparison]) -> Iterator[str]:
     tests = sum(map(len, found.values()))
     has_model = len({cell.name.split()[0] for several in found.values() for cell, _ in several}) > 1
     answers = {
-        pair: [_answer(pair, cell, each, tests, has_model=has_model) for cell, each in several]
+        pair: [_find_answer(pair, cell, each, tests, has_model=has_model) for cell, each in several]
         for pair, several in found.items()
     }
     for several in filter(None, answers.values()):
         if len(several) <= MOST_SENTENCES:
             yield from (each.sentence for each in several)
         else:
-            yield _summary(several)
+            yield _summarize(several)
     if any(each.verdict in _UNSURE for several in answers.values() for each in several):
         yield _HINT
 
 
-def _answer(pair: tuple[str, str], cell: Cell, each: Judged, tests: int, *, has_model: bool) -> _Answer:
+def _find_answer(pair: tuple[str, str], cell: Cell, each: Judged, tests: int, *, has_model: bool) -> _Answer:
     assert each.effect
     (base, name), ratio = pair, each.effect.ratio
     is_single = each.spread is None and len(each.base) == len(each.new) == 1
@@ -90,15 +90,15 @@ def _answer(pair: tuple[str, str], cell: Cell, each: Judged, tests: int, *, has_
         second=second,
         place=f"{model} {scenario}" if has_model else scenario,
         times=max(ratio, 1 / ratio),
-        certainty=_certainty(each, ratio < 1, tests) + (_OTHER_LOAD if is_single and cell.beside else ""),
-        further="".join(_clause(other, ratio < 1, tests) for other in cell.speeds[1:]),
+        certainty=_describe_certainty(each, ratio < 1, tests) + (_OTHER_LOAD if is_single and cell.beside else ""),
+        further="".join(_describe_further(other, ratio < 1, tests) for other in cell.speeds[1:]),
         verdict=each.verdict,
         is_single=is_single,
         is_sure=sure or (is_single and judge_single_runs(ratio, tests).holds_up_to > ASSUMED),
     )
 
 
-def _interval(each: Judged, is_inverted: bool, tests: int) -> str:
+def _spell_interval(each: Judged, is_inverted: bool, tests: int) -> str:
     """Return the ends of a ratio; of single runs as if sessions differed as is assumed."""
     assert each.effect
     effect = each.effect if each.spread else judge_single_runs(each.effect.ratio, tests).assumed
@@ -106,8 +106,8 @@ def _interval(each: Judged, is_inverted: bool, tests: int) -> str:
     return f"{three_digits(low)} to {three_digits(high)}" if math.isfinite(high) and low > 0 else "unknown"
 
 
-def _certainty(each: Judged, is_inverted: bool, tests: int) -> str:
-    interval = _interval(each, is_inverted, tests)
+def _describe_certainty(each: Judged, is_inverted: bool, tests: int) -> str:
+    interval = _spell_interval(each, is_inverted, tests)
     if each.spread is None:
         assert each.effect
         holds = judge_single_runs(each.effect.ratio, tests).holds_up_to
@@ -122,26 +122,26 @@ def _certainty(each: Judged, is_inverted: bool, tests: int) -> str:
             return f"{interval}; sessions are assumed to differ by {each.spread.between:.0%}"
 
 
-def _clause(each: Judged, is_inverted: bool, tests: int) -> str:
+def _describe_further(each: Judged, is_inverted: bool, tests: int) -> str:
     if not each.effect:
         return ""
     ratio = 1 / each.effect.ratio if is_inverted else each.effect.ratio
-    return f"; by {each.measure} x {three_digits(ratio)}, {_interval(each, is_inverted, tests)}"
+    return f"; by {each.measure} x {three_digits(ratio)}, {_spell_interval(each, is_inverted, tests)}"
 
 
-def _summary(several: Sequence[_Answer]) -> str:
+def _summarize(several: Sequence[_Answer]) -> str:
     """Return one sentence on many kinds of runs."""
-    firsts = dict.fromkeys(each.first for each in several if each.is_sure)
-    parts = [_of_faster(name, [each for each in several if each.is_sure and each.first == name]) for name in firsts]
+    sure = [each for each in several if each.is_sure]
+    firsts = dict.fromkeys(each.first for each in sure)
+    parts = [_describe_faster(name, [each.times for each in sure if each.first == name]) for name in firsts]
     same = sum(each.verdict is SpeedVerdict.SAME for each in several)
-    unknown = sum(not each.is_sure for each in several) - same
+    unknown = len(several) - len(sure) - same
     parts += [f"as fast as each other in {same}"] if same else []
     parts += [f"not known in {unknown}"] if unknown else []
     names = " and ".join(sorted((several[0].first, several[0].second)))
     return f"{names}, {len(several)} kinds of runs: {'; '.join(parts)}."
 
 
-def _of_faster(name: str, several: Sequence[_Answer]) -> str:
-    times = [each.times for each in several]
+def _describe_faster(name: str, times: Sequence[float]) -> str:
     ends = " to ".join(dict.fromkeys(three_digits(each) for each in (min(times), max(times))))
-    return f"{name} is {ends} times as fast in {len(several)}"
+    return f"{name} is {ends} times as fast in {len(times)}"

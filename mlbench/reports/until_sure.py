@@ -45,10 +45,11 @@ def outlook_line(ahead: TurnsAhead, left_s: float) -> str:
             f"{ahead.name}: {takes}. No earlier runs show how much the runs of a pair differ; a line after "
             f"{LEAST_PAIRS} turns says what the time can show."
         )
+    loss, same = _spell_cost(ahead, outlook.turns_to_see(EXAMPLE)), _spell_cost(ahead, outlook.turns_to_same())
     return (
         f"{ahead.name}: the runs of a pair differ by about {outlook.noise:.1%} ({ahead.known_by}); {takes}, "
-        f"{_shown(outlook, turns)}. To see a slowdown of {EXAMPLE:.0%}: {_cost(ahead, outlook.turns_to_see(EXAMPLE))}; "
-        f"to see that nothing changed by {outlook.margin:.0%}: {_cost(ahead, outlook.turns_to_same())}."
+        f"{_say_shown(outlook, turns)}. To see a slowdown of {EXAMPLE:.0%}: {loss}; to see that nothing changed by "
+        f"{outlook.margin:.0%}: {same}."
     )
 
 
@@ -58,10 +59,10 @@ def unsettled_line(ahead: TurnsAhead, made: int) -> str:
     told = f"{ahead.name}: no verdict after {plural(made, 'turn')}; one more hour is about {plural(more, 'turn')}"
     if ahead.outlook is None:
         return f"{told}, and a verdict takes {LEAST_PAIRS} at least."
-    return f"{told}, {_shown(ahead.outlook, made + more)}."
+    return f"{told}, {_say_shown(ahead.outlook, made + more)}."
 
 
-def _shown(outlook: Outlook, turns: int) -> str:
+def _say_shown(outlook: Outlook, turns: int) -> str:
     """Return what so many turns show, as a clause."""
     seen = outlook.change_seen(turns)
     if seen >= 1:
@@ -70,7 +71,7 @@ def _shown(outlook: Outlook, turns: int) -> str:
     return f"which show a slowdown of {seen:.1%}{same}"
 
 
-def _cost(ahead: TurnsAhead, turns: int | None) -> str:
+def _spell_cost(ahead: TurnsAhead, turns: int | None) -> str:
     if turns is None:
         return "more turns than one can make"
     return f"about {plural(turns, 'turn')}, {rough_time(turns * ahead.round_s)}"

@@ -139,6 +139,14 @@ def test_a_side_that_always_fails_ends_and_is_named(mlbench, made):
     assert "faster" not in done.stdout
 
 
+def test_rates_that_differ_are_no_question_of_more_turns(mlbench, made, monkeypatch):
+    """Server sends a rate of its own in each run, unless one is set: latencies at two rates are not compared."""
+    monkeypatch.setattr("mlbench.records.run_record.RunRecord.arrivals_per_s", property(lambda run: run.result.value))
+    done = mlbench("compare", "pytorch", "onnxruntime", *ASK)
+    assert len(made) == 2
+    assert "given up: these runs were sent from 100 to 150" in done.stdout
+
+
 def test_a_budget_that_is_spent_leaves_the_question_open_and_says_what_an_hour_would_show(mlbench, made):
     done = mlbench("compare", "pytorch", "onnxruntime", *ASK, "--budget", "0.001s")
     assert done.exit_code == 0

@@ -17,7 +17,7 @@ from mlbench.comparison.sequential import (
     evidence,
     is_settled,
     least_t,
-    noise_of_runs,
+    measure_pair_noise,
 )
 
 ACROSS = ("backend",)
@@ -171,8 +171,8 @@ def test_what_no_number_of_turns_shows_is_said():
 
 def test_earlier_repeats_show_the_noise_of_a_pair(runs):
     """The standard deviation of the logarithms of 98, 100 and 102 is 0.020, of a pair 1.414 times as much."""
-    noise = noise_of_runs([runs([98, 100, 102])])
+    noise = measure_pair_noise([runs([98, 100, 102])])
     assert noise.runs == 3
     assert noise.share == pytest.approx(math.sqrt(2) * np.std(np.log([98, 100, 102]), ddof=1))
-    assert noise_of_runs([runs([98])]) is None
-    assert noise_of_runs([]) is None
+    assert measure_pair_noise([runs([98])]) is None
+    assert measure_pair_noise([]) is None
