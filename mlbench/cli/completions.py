@@ -67,6 +67,12 @@ def offer_limits(context: click.Context, parameter: click.Parameter, incomplete:
     return offer(limits.items(), incomplete)
 
 
+def offer_measures(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the numbers by which versions can be compared."""
+    measures = {"speed": "throughput or latency", "accuracy": "the first score", "energy": "per sample"}
+    return offer(measures.items(), incomplete)
+
+
 def offer_runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the ids of stored runs, newest first; the random end of an id completes to the whole id."""
     from mlbench.records.store.run_names import has_record, names_in

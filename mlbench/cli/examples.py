@@ -53,6 +53,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench regress --baseline main",
         "mlbench regress nightly --baseline main --strict --junit regress.xml",
     ),
+    "bisect": (
+        "mlbench bisect bert --backend npu --scenario Offline --good v1.2 "
+        "--install 'python -m venv .venv; .venv/bin/pip install .' --mlbench '{folder}/.venv/bin/mlbench'",
+        "mlbench bisect bert --backend npu --scenario Offline --mlbench v1/bin/mlbench --mlbench v2/bin/mlbench",
+    ),
     "baseline": ("mlbench baseline save main nightly", "mlbench baseline list"),
     "baseline save": ("mlbench baseline save main nightly",),
     "baseline list": ("mlbench baseline list",),

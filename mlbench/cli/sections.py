@@ -28,6 +28,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "replay": "Repeat a stored run as its record says, and compare the two.",
         "compare": "Compare sets of runs: faster, slower, same or inconclusive.",
         "regress": "Exit 1 when runs are slower or less accurate than a baseline.",
+        "bisect": "Find the commit that made a product slower or less accurate.",
         "baseline": "Save, list and remove named sets of runs to compare with.",
         "history": "Find the runs at which a metric stepped up or down.",
         "published": "Print published v4.1 results; --place RUN: where a run ranks.",

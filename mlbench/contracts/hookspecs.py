@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OWN_COMMANDS = (
     *("run", "list", "show", "table", "verify"),
-    *("compare", "regress", "baseline", "history", "cost", "report", "site", "audit", "replay"),
+    *("compare", "regress", "bisect", "baseline", "history", "cost", "report", "site", "audit", "replay"),
     *("fetch", "query", "export", "import", "submit", "system", "published"),
     *("demo", "tune", "curve", "serve", "settings", "doctor", "check", "roofline", "plugin", "completion", "onnx"),
 )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mlbench.records.run_record import read
 from mlbench.records.store.baselines import read_baseline
 from mlbench.roofline.ceilings import ceilings_file, load_ceilings
+from mlbench.running.bisection import read_state
 
 COMMANDS = [
     ["show", "one"],
@@ -48,6 +49,11 @@ def test_baselines(fuzz, one_run):
         read_baseline(results, "good")
 
     fuzz.json(read_it, baseline)
+
+
+def test_the_state_of_a_bisection(fuzz):
+    fuzz.json(read_state, {"versions": ["a" * 40, "b" * 40], "skipped": {"1": "it does not build"}}, "bisect.json")
+    fuzz.paths(read_state)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe{}", b"", b"[" * 100_000, b'{"format": 1' + b"0" * 5000 + b"}"])

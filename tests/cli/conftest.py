@@ -1,0 +1,30 @@
+"""Repositories for commands that look at commits."""
+
+import subprocess
+
+import pytest
+
+WHO = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false")
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Return a function that makes a repository with a commit for each set of files, and returns both."""
+    folder = tmp_path / "a product's"
+
+    def git(*words):
+        done = subprocess.run(["git", *WHO, "-C", str(folder), *words], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def repository(commits):
+        folder.mkdir()
+        git("init", "--quiet")
+        for number, files in enumerate(commits):
+            for name, text in files.items():
+                (folder / name).parent.mkdir(exist_ok=True)
+                (folder / name).write_text(text)
+            git("add", ".")
+            git("commit", "--quiet", "--allow-empty", "-m", f"Change number {number}")
+        return folder, git("log", "--reverse", "--format=%H").split()
+
+    return repository
