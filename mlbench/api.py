@@ -230,6 +230,7 @@ def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) ->
     import threading
 
     from mlbench.planning.suite import later_runs, run_all
+    from mlbench.running.notices import suite_notices
     from mlbench.running.parallel_runs import run_on_lanes
     from mlbench.running.runner import run_benchmark
 
@@ -243,9 +244,10 @@ def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) ->
                 on_record(record)
         return record
 
-    if plan.lanes:
-        return [*plan.done, *run_on_lanes(plan.requests, plan.lanes, make, plan.shared)]
-    return [*plan.done, *run_all(plan.requests, make, plan.shared)]
+    with suite_notices(plan, plugins):
+        if plan.lanes:
+            return [*plan.done, *run_on_lanes(plan.requests, plan.lanes, make, plan.shared)]
+        return [*plan.done, *run_all(plan.requests, make, plan.shared)]
 
 
 def _warn_of_undefined(plan: RunPlan) -> None:

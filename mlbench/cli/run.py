@@ -214,11 +214,13 @@ class _Printed:
 def _make_and_print(plan: RunPlan, plugins: Plugins, printed: _Printed) -> int:
     """Make the runs of a plan that are missing, print all of them, and return the exit status."""
     from mlbench.cli.run_maker import how_to_go_on, run_and_print
+    from mlbench.running.notices import suite_notices
 
     done, made = plan.asked - len(plan.requests), dict[int, "RunRecord"]()
     how: dict[str, Any] = {"done": done, "lanes": plan.lanes, "is_quiet": printed.is_quiet, "on_made": made.__setitem__}
     try:
-        records = [*plan.done, *run_and_print(plan.requests, plugins, plan.shared, **how)]
+        with suite_notices(plan, plugins):
+            records = [*plan.done, *run_and_print(plan.requests, plugins, plan.shared, **how)]
     except KeyboardInterrupt:
         if made and not printed.as_json:
             _print([*plan.done, *made.values()], printed.results)

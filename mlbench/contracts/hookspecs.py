@@ -59,5 +59,36 @@ def mlbench_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]
 
 
 @hookspec
+def mlbench_run_begins(folder: Path, tag: str) -> None:
+    """Handle the begin of a run, before anything of it is measured.
+
+    Args:
+        folder: where it will be stored; its name is the run's id. It is not there yet.
+        tag: of the set of runs that it belongs to; often empty.
+    """
+
+
+@hookspec
 def mlbench_run_stored(folder: Path) -> None:
-    """Handle a stored run: its folder is complete."""
+    """Handle a stored run: its folder is complete. Imported runs, which never began, are stored as well."""
+
+
+@hookspec
+def mlbench_run_ended(folder: Path, is_stored: bool) -> None:
+    """Handle the end of a run that began, however it ended; after ``mlbench_run_stored`` where it is stored."""
+
+
+@hookspec
+def mlbench_suite_begins(name: str, results: Path, count: int) -> None:
+    """Handle the begin of a suite, before its first run.
+
+    Args:
+        name: of the suite, which is the tag of its runs.
+        results: the folder of run folders.
+        count: how many runs are to be made; those that are stored already are not.
+    """
+
+
+@hookspec
+def mlbench_suite_ended(name: str, results: Path) -> None:
+    """Handle the end of a suite that began, also where it was interrupted."""

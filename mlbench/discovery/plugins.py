@@ -188,13 +188,23 @@ class Plugins:
         return self.origins[hook.__name__, name]
 
     def notify_stored(self, folder: Path) -> None:
-        """Call ``mlbench_run_stored`` of every plugin; an error is only logged, since the run is stored."""
-        for implementation in self.hooks.hook.mlbench_run_stored.get_hookimpls():
-            call = functools.partial(implementation.function, *[folder for _ in implementation.argnames])
+        """Call ``mlbench_run_stored`` of every plugin, as `notify`."""
+        self.notify(hookspecs.mlbench_run_stored, folder.name, folder=folder)
+
+    def notify(self, hook: Callable[..., None], what: str, **facts: Any) -> None:
+        """Call a hook of every plugin that listens; an error is only logged, and harms no run.
+
+        Args:
+            hook: of `hookspecs`.
+            what: it is about; for the message.
+            facts: the hook's arguments; a plugin may take fewer.
+        """
+        for implementation in getattr(self.hooks.hook, hook.__name__).get_hookimpls():
+            call = functools.partial(implementation.function, *[facts[name] for name in implementation.argnames])
             try:
                 call_plugin(call, within_s=_HEARS_WITHIN_S)
             except PluginError as error:
-                logger.warning("plugin %s did not take %s: %s", implementation.plugin_name, folder.name, error.message)
+                logger.warning("plugin %s did not take %s: %s", implementation.plugin_name, what, error.message)
 
     def _load_from_outside(self, entry: EntryPoint, distribution: str) -> None:
         try:

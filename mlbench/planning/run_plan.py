@@ -42,6 +42,8 @@ class RunPlan:
     """Where given, other processes may be making the same runs."""
     lanes: tuple[Lane, ...] = ()
     """Parts of this machine for runs at the same time; none: one run at a time."""
+    suite: str = ""
+    """Name of the suite whose runs they are; empty: of none."""
 
     @property
     def asked(self) -> int:
@@ -151,7 +153,8 @@ def plan_suite(  # noqa: PLR0913 - the options of `mlbench run --suite`
     Raises:
         MlbenchError: the file, or something that it names, is wrong.
     """
-    requests = requests_of(read_suite(file), plugins, results=results, overrides=overrides)
+    suite = read_suite(file)
+    requests = requests_of(suite, plugins, results=results, overrides=overrides)
     lanes = lanes_for(requests, plugins, parallel)
     remove_abandoned(results)
     shared = None if fresh else SharedRuns(results)
@@ -161,6 +164,7 @@ def plan_suite(  # noqa: PLR0913 - the options of `mlbench run --suite`
         done=tuple(answers(requests, stored)),
         shared=shared,
         lanes=lanes,
+        suite=suite.name,
     )
 
 

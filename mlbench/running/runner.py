@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_folder import Claim, RunFolder, remove_abandoned
 from mlbench.rules.facts import TimedAnswers
 from mlbench.running.lane_log import LanePlace
+from mlbench.running.notices import asking_plugins, run_notices
 from mlbench.running.overseeing import Overseer
 from mlbench.running.started_run import COUNT_PROCESSOR_TIME, JUDGE, MEASURE, SCORE_TIMED, StartedRun
 
@@ -45,9 +45,6 @@ _COUNTING_S, _LONGEST_BUILD_S = 45.0, 10.0
 """Time limit for counting processor time, and how long the engine it needs may take to be made once more."""
 
 _STALLS_OF_WARM_UP = 5  # it is several calls of the engine, and shows no progress between them
-
-_asking_plugins = threading.Lock()
-"""Held while code of plugins runs in this process: it expects one caller, and redirects what they print."""
 
 logger = logging.getLogger(__name__)
 
@@ -74,19 +71,21 @@ def run_benchmark(  # noqa: PLR0913 - a run among others
         TakenError: another process has the claim.
         KeyboardInterrupt: the user ended the command, all of whose lanes end.
     """
-    with _asking_plugins:
+    with asking_plugins:
         started = StartedRun.now(request, plugins, place, later)
     remove_abandoned(request.results)
-    with RunFolder.create(request.results, started.run_id, claim) as folder, started.stay or nullcontext():
-        overseer = Overseer()
-        outcome = _measure(started, folder, on_progress, overseer)
-        record = started.record(outcome, folder.path / LOG_FILE, overseer.stages.end())
-        try:
-            stored = folder.store(record)
-        except StorageError as error:
-            raise UnstoredRunError(error.message, hint=error.hint, record=record) from None
-    with _asking_plugins:
-        plugins.notify_stored(stored)
+    with ExitStack() as notices:
+        with RunFolder.create(request.results, started.run_id, claim) as folder, started.stay or nullcontext():
+            notices.enter_context(run_notices(request.results / started.run_id, request.tag, plugins))
+            overseer = Overseer()
+            outcome = _measure(started, folder, on_progress, overseer)
+            record = started.record(outcome, folder.path / LOG_FILE, overseer.stages.end())
+            try:
+                stored = folder.store(record)
+            except StorageError as error:
+                raise UnstoredRunError(error.message, hint=error.hint, record=record) from None
+        with asking_plugins:
+            plugins.notify_stored(stored)
     return record
 
 
