@@ -93,6 +93,8 @@ class Bisection:
     """The differences by which each version was judged so far."""
     _seen: dict[int, Seen] = field(default_factory=dict)
     """What each version was judged by."""
+    _unread: dict[int, str] = field(default_factory=dict)
+    """By place, why a run lacks the number; by another measure it may count, so the state does not keep this."""
     _state: State = field(default_factory=State)
 
     @property
@@ -111,7 +113,7 @@ class Bisection:
         make_results_folder(self.folder)
         with _hold(self.folder):
             self._state = read_state(self.folder / STATE_FILE)
-            self._runs += self._read_stored()
+            self._read_stored()
             found = self._search()
             self.installations.done_with(0, self.folder)
         return found
@@ -173,7 +175,8 @@ class Bisection:
             mark, seen = judge([*self._groups, found], self.rule, step)
             if mark:
                 break
-            if reason := self._state.skipped.get(place, "") or self._make_next(place, is_end=step is None):
+            reason = "" if step is None else self._state.skipped.get(place) or self._unread.get(place, "")
+            if reason := reason or self._make_next(place, is_end=step is None):
                 return self._skip(place, reason), None
         if seen:
             self._groups.append(found[: seen.pairs])
@@ -185,9 +188,10 @@ class Bisection:
 
     def _skip(self, place: int, reason: str) -> Tried:
         """Note that a version cannot be measured; a repeated command does not try it again."""
-        names = tuple(version.name for version in self.installations.versions)
-        self._state = State(versions=names, skipped={**self._state.skipped, place: reason})
-        write_whole(self.folder / STATE_FILE, self._state.model_dump_json(indent=2))
+        if place not in self._unread:
+            names = tuple(version.name for version in self.installations.versions)
+            self._state = State(versions=names, skipped={**self._state.skipped, place: reason})
+            write_whole(self.folder / STATE_FILE, self._state.model_dump_json(indent=2))
         self.installations.done_with(place, self.folder)
         tried = self._describe(place, VersionMark.SKIPPED, None, reason)
         self.told.on_verdict(place, tried)
@@ -206,13 +210,14 @@ class Bisection:
             command = self.installations.command(which, self.folder)
             record = command.run(replace(self.request, results=self.folder / RUNS, tag=_tag(which)))
             self.told.on_run(which, record)
-            self._runs.append(_ReadRun(which, record, reading_of(record, self.measure)))
-        except (MlbenchError, ValueError) as error:
-            reason = error.message if isinstance(error, MlbenchError) else str(error)
+            reason = self._take_in(which, record)
+        except MlbenchError as error:
+            reason = error.message.removesuffix(".")
+        if reason:
             if which == place and not is_end:
                 return reason
             name = self.installations.versions[which].name
-            raise UsageError(f"{name} cannot be measured: {reason}.", hint="Both ends must run.") from None
+            raise UsageError(f"{name} cannot be measured: {reason}.", hint="Both ends must run.")
         return ""
 
     def _next(self, place: int) -> int:
@@ -256,17 +261,25 @@ class Bisection:
         times = [(run.record.duration_ns or 0) / 1e9 for run in self._runs]
         return sum(times) / len(times)
 
-    def _read_stored(self) -> Iterator[_ReadRun]:
-        """Yield the runs of an earlier command that count, oldest first."""
+    def _read_stored(self) -> None:
+        """Take in the runs of an earlier command, oldest first."""
         places = {_tag(place): place for place in range(len(self.installations.versions))}
         records = []
         for folder in runs_in(self.folder / RUNS):
             with suppress(DataError):
                 records.append(read(folder))
         for record in sorted(records, key=lambda record: record.created):
-            with suppress(ValueError):
-                if record.tag in places:
-                    yield _ReadRun(places[record.tag], record, reading_of(record, self.measure))
+            if record.tag in places:
+                self._take_in(places[record.tag], record)
+
+    def _take_in(self, place: int, record: RunRecord) -> str:
+        """Add a run to those that count; return the reason where it does not."""
+        try:
+            self._runs.append(_ReadRun(place, record, reading_of(record, self.measure)))
+        except ValueError as error:
+            self._unread[place] = str(error)
+            return str(error)
+        return ""
 
 
 def _tag(place: int) -> str:

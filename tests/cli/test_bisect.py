@@ -17,8 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
+from mlbench.errors import UsageError
 from mlbench.records.run_record import read
 from mlbench.running.bisection import FOLDER, RUNS
+from mlbench.running.installations import commits_between
 
 OTHER_MLBENCH = """
 import json, pathlib, random, sys, uuid
@@ -272,3 +274,51 @@ def test_after_a_pause_a_pair_begins_anew(bisect, product, tmp_path):
     (first / "record.json").write_text(earlier.text())
     tried = json.loads(bisect(folder, commits[0]).stdout)["tried"]
     assert [each["runs"] for each in tried] == [4, 3]  # the run before the pause has no partner
+
+
+def test_a_commit_that_lacks_one_number_is_not_skipped_by_another(bisect, product, tmp_path):
+    """The same runs answer both questions; those of the middle commit have no energy."""
+    folder, commits = product([100, 100, 90])
+    bisect(folder, commits[0])
+    energy = {"joules": 40.0, "seconds": 2.0, "source": "RAPL", "covers": "package-0", "joules_per_sample": 2.0}
+    for run in sorted((tmp_path / "results" / FOLDER).glob(f"*/{RUNS}/*")):
+        record = read(run)
+        if record.tag != "bisect-1":
+            changed = energy | {"joules_per_sample": 3.0 if record.tag == "bisect-2" else 2.0}
+            (run / "record.json").write_text(
+                type(record).model_validate(record.model_dump() | {"energy": changed}).text()
+            )
+    found = json.loads(bisect(folder, commits[0], "--measure", "energy").stdout)
+    assert [each["mark"] for each in found["tried"]] == ["good", "skipped", "bad"]
+    assert "it has no 'energy'" in found["tried"][1]["reason"]
+    assert json.loads(bisect(folder, commits[0]).stdout)["suspects"] == commits[2:]
+
+
+def test_the_subject_of_a_commit_keeps_no_force_over_a_terminal(product, bisect):
+    folder, commits = product([100, 100, 90])
+    who = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(folder), "commit", "--quiet", "--amend"]
+    subprocess.run([*who, "-m", "\x1b[2J\x07 cleared"], check=True)
+    done = bisect(folder, commits[0])
+    assert done.exit_code == 0
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "cleared) is the first bad version" in done.stdout
+
+
+def test_of_a_merge_the_side_that_it_was_made_on_is_searched(product):
+    folder, commits = product([100, 90, 80])
+
+    def git(*words):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", *who, "-C", str(folder), *words], check=True, capture_output=True)
+
+    git("checkout", "--quiet", "-b", "side", commits[1])
+    git("commit", "--quiet", "--allow-empty", "-m", "Beside")
+    git("checkout", "--quiet", "-")
+    git("checkout", "--quiet", "-B", "trunk", commits[2])
+    git("merge", "--quiet", "--no-ff", "-m", "Merge", "side")
+    found = commits_between(folder, commits[0], "trunk")
+    assert [each.subject for each in found] == ["Change number 0", "Change number 1", "Change number 2", "Merge"]
+    with pytest.raises(UsageError, match="trunk does not come from side"):
+        commits_between(folder, "side", "trunk")
+    (folder / "below").mkdir()
+    assert commits_between(folder / "below", commits[0], "trunk") == found
