@@ -1,4 +1,4 @@
-"""Finds the version that changed a number: which of many to measure next, and what pairs of runs say of one.
+"""Finds the version that changed a number: what pairs of runs say of a version.
 
 Versions are in order, the good end first; a place is a version's number, from 0. Each is compared with the good end by
 pairs of runs, made one right after the other, so that the machine's drift cancels out.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from enum import StrEnum
 
 import numpy as np
 
+from mlbench.comparison.bisection_order import VersionMark, suspects
 from mlbench.comparison.effect import Effect, detectable_loss
 from mlbench.comparison.measures import Measure, measures_of, speeds_of, why_not_counted
 from mlbench.comparison.scores import ACCURACY_MARGIN, judge_scores
@@ -25,22 +24,9 @@ from mlbench.records.run_record import RunRecord
 SPEED, ACCURACY = "speed", "accuracy"
 """Names of measures: the first speed of a run, and its first score with a target."""
 
-NEIGHBOURS_WITHIN = timedelta(minutes=10)
-"""A longer pause between two runs, and they are no pair."""
-
-
 PART = 0.4
 """By a strict rule a version is bad that has more than this part of the difference between the ends. Less than half: of
 two equal losses the first one is to be found."""
-
-
-class VersionMark(StrEnum):
-    """What is known of a version."""
-
-    GOOD = "good"
-    BAD = "bad"
-    CANNOT_TELL = "cannot tell"
-    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,42 +159,13 @@ def _score_of(record: RunRecord) -> Measure:
     raise ValueError("it has no accuracy")
 
 
-def difference(good: Measure, other: Measure, rule: Rule) -> float:
+def difference(good: Measure, other: Measure, *, is_exact: bool) -> float:
     """Return how much better another run's number is: as `Seen.mean`."""
     sign = 1 if good.higher_is_better else -1
-    if not rule.is_exact:
+    if not is_exact:
         return sign * math.log(other.value / good.value)
     gain = sign * (other.value - good.value)
     return gain / abs(good.value) if good.value else math.copysign(math.inf, gain) if gain else 0.0
-
-
-def pairs_among(order: Sequence[int | None], place: int) -> list[tuple[int, int]]:
-    """Return the pairs of the good end and a version: their positions, the good end's first.
-
-    Args:
-        order: the places of all runs as they were made; None: a pause, over which no pair reaches.
-        place: of the version.
-
-    A run of the good end may be in pairs of two versions, of each in one: that of the version before it, and that of
-    the one after it.
-    """
-    pairs, position = [], 0
-    while position + 1 < len(order):
-        one, other = order[position : position + 2]
-        if {one, other} == {0, place}:
-            pairs.append((position, position + 1) if one == 0 else (position + 1, position))
-            position += 1
-        position += 1
-    return pairs
-
-
-def next_run(order: Sequence[int | None], place: int) -> int:
-    """Return the place whose run comes next, for a version that needs another pair: A B B A, as far as it goes."""
-    last = order[-1] if order else None
-    is_free = last in (0, place) and all(len(order) - 1 not in pair for pair in pairs_among(order, place))
-    if is_free:
-        return place if last == 0 else 0
-    return place if last == place else 0
 
 
 def see(groups: Sequence[Sequence[float]]) -> Seen:
@@ -300,24 +257,6 @@ def mean_value(values: Sequence[float], rule: Rule) -> float | None:
     if not values:
         return None
     return values[0] if rule.is_exact else usual_mean(values)
-
-
-def next_place(marks: Mapping[int, VersionMark]) -> int | None:
-    """Return the version to look at next: of those between the last good and the first bad one the middle one.
-
-    Versions without a verdict are passed over, and their neighbours tried. None: there are no more.
-    """
-    between = suspects(marks)
-    middle = (between.start - 1 + between.stop - 1) / 2
-    return min(
-        (place for place in between[:-1] if place not in marks), key=lambda place: abs(place - middle), default=None
-    )
-
-
-def suspects(marks: Mapping[int, VersionMark]) -> range:
-    """Return the places after the last good version, up to and with the first bad one."""
-    bad = min(place for place, mark in marks.items() if mark is VersionMark.BAD)
-    return range(1 + max(place for place, mark in marks.items() if mark is VersionMark.GOOD and place < bad), bad + 1)
 
 
 def default_margin(measure: str) -> float:

@@ -6,7 +6,8 @@ import dataclasses
 import json
 from collections.abc import Iterator
 
-from mlbench.comparison.bisection import Bisected, Candidate, Tried, VersionMark
+from mlbench.comparison.bisection import Bisected, Candidate, Tried
+from mlbench.comparison.bisection_order import VersionMark
 from mlbench.reports.text_table import WIDTH, TextColumn, build_table, fit_columns, print_line
 from mlbench.reports.units import percent, plural, quantity
 

@@ -6,62 +6,22 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from mlbench.comparison.bisection import (
-    NEIGHBOURS_WITHIN,
-    Bisected,
-    Rule,
-    Seen,
-    Tried,
-    VersionMark,
-    differ,
-    difference,
-    judge,
-    least_seen,
-    mean_value,
-    next_place,
-    next_run,
-    pairs_among,
-    ratio_of,
-    reading_of,
-    suspects,
-)
-from mlbench.comparison.measures import Measure
-from mlbench.errors import DataError, MlbenchError, UsageError
+from mlbench.comparison.bisection import Bisected, Rule, Seen, Tried, differ, judge, least_seen, mean_value, ratio_of
+from mlbench.comparison.bisection_order import VersionMark, next_place, suspects
+from mlbench.errors import MlbenchError, UsageError
 from mlbench.planning.requests import RunRequest
-from mlbench.records.run_record import RunRecord, read
-from mlbench.records.store.run_folder import make_results_folder, runs_in
-from mlbench.records.store.whole_file import write_whole
+from mlbench.records.run_record import RunRecord
+from mlbench.records.store.run_folder import make_results_folder
 from mlbench.running.installations import Installations
+from mlbench.running.kept_runs import KeptRuns, tag_of
 from mlbench.running.turns import arguments_of
-from mlbench.system.documents import first_problem, read_json
 
-FOLDER, RUNS, STATE_FILE = ".bisect", "runs", "bisect.json"
-"""In the results folder, hidden, so that its runs are not part of a history; and in the folder of a bisection."""
-
-
-class State(BaseModel):
-    """What the records of a bisection do not tell: the content of `STATE_FILE`."""
-
-    model_config = ConfigDict(frozen=True)
-
-    versions: tuple[str, ...] = ()
-    """For people who read the file: the name of each, the good end first."""
-    skipped: dict[int, str] = {}
-    """By place, why a version could not be measured."""
-
-
-class _ReadRun(NamedTuple):
-    place: int
-    record: RunRecord
-    reading: Measure
+FOLDER = ".bisect"
+"""In the results folder; hidden, so that its runs are not part of a history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +47,15 @@ class Bisection:
     measure: str
     rule: Rule
     told: Notices = field(default_factory=Notices)
-    _runs: list[_ReadRun] = field(default_factory=list)
-    """Those that count, as they were made."""
     _groups: list[Sequence[float]] = field(default_factory=list)
     """The differences by which each version was judged so far."""
     _seen: dict[int, Seen] = field(default_factory=dict)
     """What each version was judged by."""
-    _unread: dict[int, str] = field(default_factory=dict)
-    """By place, why a run lacks the number; by another measure it may count, so the state does not keep this."""
-    _state: State = field(default_factory=State)
+    _kept: KeptRuns = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = tuple(version.name for version in self.installations.versions)
+        self._kept = KeptRuns(folder=self.folder, versions=names, measure=self.measure, is_exact=self.rule.is_exact)
 
     @property
     def folder(self) -> Path:
@@ -112,15 +72,14 @@ class Bisection:
         """
         make_results_folder(self.folder)
         with _hold(self.folder):
-            self._state = read_state(self.folder / STATE_FILE)
-            self._read_stored()
+            self._kept.load()
             found = self._search()
             self.installations.done_with(0, self.folder)
         return found
 
     def count_stored(self) -> int:
         """Return how many runs are stored."""
-        return len(runs_in(self.folder / RUNS))
+        return self._kept.count_stored()
 
     def _search(self) -> Bisected:
         last = len(self.installations.versions) - 1
@@ -128,11 +87,11 @@ class Bisection:
         known = {0: Tried(mark=VersionMark.GOOD), last: end}
         has_step = end.mark is VersionMark.BAD
         if has_step and seen:
-            self.told.on_step(self._usual_seconds())
+            self.told.on_step(self._kept.usual_seconds())
             found = self._narrow(known, seen.mean)
             known = found if self._is_sure(found) else self._narrow_strictly(known, found, seen.mean)
         known[0] = self._describe(0, VersionMark.GOOD, 0.0)
-        good = self._runs_of(0)[0].reading
+        good = self._kept.of(0)[0].reading
         return Bisected(
             versions=self.installations.versions,
             tried=dict(sorted(known.items())),
@@ -171,11 +130,11 @@ class Bisection:
         """
         mark, seen = None, None
         for _ in range(4 * self.rule.most + 1):
-            found = self._differences(place)
+            found = self._kept.differences(place)
             mark, seen = judge([*self._groups, found], self.rule, step)
             if mark:
                 break
-            reason = "" if step is None else self._state.skipped.get(place) or self._unread.get(place, "")
+            reason = "" if step is None else self._kept.why_skipped(place)
             if reason := reason or self._make_next(place, is_end=step is None):
                 return self._skip(place, reason), None
         if seen:
@@ -188,10 +147,7 @@ class Bisection:
 
     def _skip(self, place: int, reason: str) -> Tried:
         """Note that a version cannot be measured; a repeated command does not try it again."""
-        if place not in self._unread:
-            names = tuple(version.name for version in self.installations.versions)
-            self._state = State(versions=names, skipped={**self._state.skipped, place: reason})
-            write_whole(self.folder / STATE_FILE, self._state.model_dump_json(indent=2))
+        self._kept.note_skipped(place, reason)
         self.installations.done_with(place, self.folder)
         tried = self._describe(place, VersionMark.SKIPPED, None, reason)
         self.told.on_verdict(place, tried)
@@ -206,11 +162,11 @@ class Bisection:
         which = place
         try:
             self.installations.command(place, self.folder)  # it may take long, so it comes before a pair and not in it
-            which = self._next(place)
+            which = self._kept.next_of(place)
             command = self.installations.command(which, self.folder)
-            record = command.run(replace(self.request, results=self.folder / RUNS, tag=_tag(which)))
+            record = command.run(replace(self.request, results=self._kept.results, tag=tag_of(which)))
             self.told.on_run(which, record)
-            reason = self._take_in(which, record)
+            reason = self._kept.take_in(which, record)
         except MlbenchError as error:
             reason = error.message.removesuffix(".")
         if reason:
@@ -220,35 +176,8 @@ class Bisection:
             raise UsageError(f"{name} cannot be measured: {reason}.", hint="Both ends must run.")
         return ""
 
-    def _next(self, place: int) -> int:
-        if self.rule.is_exact:
-            return place if self._runs_of(0) else 0
-        return next_run([run and run.place for run in self._line()], place)
-
-    def _differences(self, place: int) -> list[float]:
-        """Return how much better each run of a version is than its neighbour of the good end."""
-        line = self._line()
-        if self.rule.is_exact:
-            pairs = list(zip(self._runs_of(0)[:1], self._runs_of(place)[:1], strict=False))
-        else:
-            found = pairs_among([run and run.place for run in line], place)
-            pairs = [(good, other) for one, two in found if (good := line[one]) and (other := line[two])]
-        return [difference(good.reading, other.reading, self.rule) for good, other in pairs]
-
-    def _line(self) -> list[_ReadRun | None]:
-        """Return the runs as they were made, with None in each pause."""
-        line: list[_ReadRun | None] = []
-        for run in self._runs:
-            if line and line[-1] and run.record.created - _end(line[-1].record) > NEIGHBOURS_WITHIN:
-                line.append(None)
-            line.append(run)
-        return line
-
-    def _runs_of(self, place: int) -> list[_ReadRun]:
-        return [run for run in self._runs if run.place == place]
-
     def _describe(self, place: int, mark: VersionMark, mean: float | None, reason: str = "") -> Tried:
-        values = [run.reading.value for run in self._runs_of(place)]
+        values = [run.reading.value for run in self._kept.of(place)]
         return Tried(
             mark=mark,
             runs=len(values),
@@ -256,52 +185,6 @@ class Bisection:
             ratio=None if mean is None else ratio_of(mean, self.rule),
             reason=reason,
         )
-
-    def _usual_seconds(self) -> float:
-        times = [(run.record.duration_ns or 0) / 1e9 for run in self._runs]
-        return sum(times) / len(times)
-
-    def _read_stored(self) -> None:
-        """Take in the runs of an earlier command, oldest first."""
-        places = {_tag(place): place for place in range(len(self.installations.versions))}
-        records = []
-        for folder in runs_in(self.folder / RUNS):
-            with suppress(DataError):
-                records.append(read(folder))
-        for record in sorted(records, key=lambda record: record.created):
-            if record.tag in places:
-                self._take_in(places[record.tag], record)
-
-    def _take_in(self, place: int, record: RunRecord) -> str:
-        """Add a run to those that count; return the reason where it does not."""
-        try:
-            self._runs.append(_ReadRun(place, record, reading_of(record, self.measure)))
-        except ValueError as error:
-            self._unread[place] = str(error)
-            return str(error)
-        return ""
-
-
-def _tag(place: int) -> str:
-    return f"bisect-{place}"
-
-
-def _end(record: RunRecord) -> datetime:
-    return record.created + timedelta(microseconds=(record.duration_ns or 0) / 1000)
-
-
-def read_state(file: Path) -> State:
-    """Return what an earlier command noted; nothing where it noted nothing.
-
-    Raises:
-        DataError: it is no such file.
-    """
-    if not os.path.lexists(file):
-        return State()
-    try:
-        return State.model_validate(read_json(file, what="state of a bisection", hint="Remove the file."))
-    except ValidationError as error:
-        raise DataError(f"{file}: {first_problem(error)}.", hint="Remove the file.") from None
 
 
 @contextmanager

@@ -19,8 +19,9 @@ from click.testing import CliRunner
 from mlbench.cli import main
 from mlbench.errors import UsageError
 from mlbench.records.run_record import read
-from mlbench.running.bisection import FOLDER, RUNS
+from mlbench.running.bisection import FOLDER
 from mlbench.running.installations import commits_between
+from mlbench.running.kept_runs import RUNS
 
 OTHER_MLBENCH = """
 import json, pathlib, random, sys, uuid

@@ -5,21 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from mlbench.comparison.bisection import (
-    Rule,
-    Seen,
-    VersionMark,
-    differ,
-    difference,
-    judge,
-    least_seen,
-    next_place,
-    next_run,
-    pairs_among,
-    reading_of,
-    see,
-    suspects,
-)
+from mlbench.comparison.bisection import Rule, Seen, differ, difference, judge, least_seen, reading_of, see
+from mlbench.comparison.bisection_order import VersionMark, next_place, next_run, pairs_among, suspects
 from mlbench.comparison.measures import Measure
 
 GOOD, BAD, SKIPPED, CANNOT_TELL = VersionMark.GOOD, VersionMark.BAD, VersionMark.SKIPPED, VersionMark.CANNOT_TELL
@@ -179,20 +166,20 @@ EXACT = Rule(versions=16, pairs=10, margin=0.005, is_exact=True)
 @pytest.mark.parametrize(("score", "mark"), [(98.0, GOOD), (97.6, GOOD), (97.4, BAD)])
 def test_accuracy_needs_one_run_and_its_margin(score, mark):
     good = Measure(name="acc", value=98.0, unit="", higher_is_better=True)
-    found = difference(good, Measure(name="acc", value=score, unit="", higher_is_better=True), EXACT)
+    found = difference(good, Measure(name="acc", value=score, unit="", higher_is_better=True), is_exact=True)
     assert judge([[found]], EXACT)[0] is mark
 
 
 def test_a_score_that_fell_to_nothing_is_bad():
     good, none = (Measure(name="acc", value=value, unit="", higher_is_better=True) for value in (98.0, 0.0))
-    assert judge([[difference(good, none, EXACT)]], EXACT)[0] is BAD
-    assert difference(none, none, EXACT) == 0.0
-    assert difference(none, good, EXACT) == math.inf
+    assert judge([[difference(good, none, is_exact=True)]], EXACT)[0] is BAD
+    assert difference(none, none, is_exact=True) == 0.0
+    assert difference(none, good, is_exact=True) == math.inf
 
 
 def test_of_a_latency_less_is_better():
     good, slow = (Measure(name="latency", value=value, unit="ns", higher_is_better=False) for value in (100, 110))
-    assert difference(good, slow, RULE) == pytest.approx(-math.log(1.1))
+    assert difference(good, slow, is_exact=False) == pytest.approx(-math.log(1.1))
 
 
 def test_a_measure_is_named_by_its_beginning(a_run):

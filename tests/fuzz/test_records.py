@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mlbench.records.run_record import read
 from mlbench.records.store.baselines import read_baseline
 from mlbench.roofline.ceilings import ceilings_file, load_ceilings
-from mlbench.running.bisection import read_state
+from mlbench.running.kept_runs import read_state
 
 COMMANDS = [
     ["show", "one"],
