@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -55,8 +56,8 @@ class KeptRuns:
     """Whether one run of each version is enough, so that there are no pairs."""
     _runs: list[KeptRun] = field(default_factory=list)
     """As they were made."""
-    _unread: dict[int, str] = field(default_factory=dict)
-    """By place, why a run lacks the number; by another measure it may count, so the state does not keep this."""
+    _unread: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """By place, why runs lack the number; by another measure they may count, so the state does not keep this."""
     _state: BisectionState = field(default_factory=BisectionState)
 
     @property
@@ -81,21 +82,28 @@ class KeptRuns:
                 self.take_in(places[record.tag], record)
 
     def take_in(self, place: int, record: RunRecord) -> str:
-        """Add a run to those that count; return the reason where it does not."""
+        """Add a run to those that count; return the reason where it does not, nor another of this version did.
+
+        One such run is no reason yet: a machine may have been busy, and a first run does what later ones need not.
+        """
         try:
             self._runs.append(KeptRun(place, record, reading_of(record, self.measure)))
         except ValueError as error:
-            self._unread[place] = str(error)
-            return str(error)
+            self._unread[place].append(str(error))
+            return self._why_unread(place)
         return ""
 
     def why_skipped(self, place: int) -> str:
         """Return the reason why a version cannot be measured; empty as long as there is none."""
-        return self._state.skipped.get(place, "") or self._unread.get(place, "")
+        return self._state.skipped.get(place, "") or self._why_unread(place)
+
+    def _why_unread(self, place: int) -> str:
+        reasons = self._unread[place]
+        return reasons[-1] if len(reasons) > 1 else ""
 
     def note_skipped(self, place: int, reason: str) -> None:
         """Note that a version cannot be measured, so that a repeated command does not try it again."""
-        if place not in self._unread:
+        if not self._why_unread(place):
             self._state = BisectionState(versions=self.versions, skipped={**self._state.skipped, place: reason})
             write_whole(self.folder / STATE_FILE, self._state.model_dump_json(indent=2))
 

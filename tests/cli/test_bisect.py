@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from mlbench.cli import main
 from mlbench.errors import UsageError
-from mlbench.records.run_record import read
+from mlbench.records.run_record import RunRecord, read
 from mlbench.running.bisection import FOLDER
 from mlbench.running.installations import commits_between
 from mlbench.running.kept_runs import RUNS
@@ -323,3 +323,17 @@ def test_of_a_merge_the_side_that_it_was_made_on_is_searched(product):
         commits_between(folder, "side", "trunk")
     (folder / "below").mkdir()
     assert commits_between(folder / "below", commits[0], "trunk") == found
+
+
+def test_a_run_that_does_not_count_is_made_once_more(bisect, product, tmp_path):
+    folder, commits = product([100, 100, 90])
+    bisect(folder, commits[0])
+    middle = [run for run in (tmp_path / "results" / FOLDER).glob(f"*/{RUNS}/*") if read(run).tag == "bisect-1"]
+    for run in middle[1:]:
+        shutil.rmtree(run)
+    verdict = read(middle[0]).verdict.model_dump()
+    verdict["rules"][0] |= {"passed": False, "required": True}
+    invalid = RunRecord.model_validate(read(middle[0]).model_dump() | {"verdict": verdict})
+    (middle[0] / "record.json").write_text(invalid.text())
+    found = json.loads(bisect(folder, commits[0]).stdout)
+    assert [(each["mark"], each["runs"]) for each in found["tried"]][1:] == [("good", 3), ("bad", 3)]
