@@ -5,11 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tree_building import trust_logs
 from tree_changes import SMALL
 from whole_tree import EDGE, WholeTree
 
-from mlbench.measurement import verification
-from mlbench.submission.auditing import audit
 from mlbench.submission.importing import import_tree
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
@@ -52,9 +51,7 @@ IMPLEMENTATION = {
 @pytest.fixture
 def unverified(tmp_path, monkeypatch):
     """Take made logs for what records and compliance tests say."""
-    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(verification, "verify", lambda *_: verification.Verification())
-    monkeypatch.setattr(audit, "judge_stored", lambda *_: iter(()))
+    trust_logs(monkeypatch, tmp_path / "cache")
 
 
 @pytest.fixture

@@ -106,18 +106,23 @@ def first_of_each(kind, names):
     return [*{kind(name): name for name in reversed([*names])}.values()]
 
 
-def rule_of(change):
-    """Return the rule that a change breaks."""
-    return change.partition(", ")[2]
-
-
 def kind_of_tree(name):
     """Return the model whose score is changed, or else how a tree is divided and what is wrong with it."""
     model, _, score = name.partition(": ")
     return model if score else name.partition(", ")[2]
 
 
-KEPT = [*first_of_each(rule_of, CHANGES), *HARMLESS, *(next(iter(table)) for table in TABLES_OF_THE_SMALL_TREE)]
+def table_of(change):
+    """Return the table that a change is from."""
+    return change.partition(" ")[0]
+
+
+KEPT = [
+    *first_of_each(table_of, CHANGES),
+    next(iter(HARMLESS)),
+    *(next(iter(table)) for table in TABLES_OF_THE_SMALL_TREE),
+]
+"""`test_check` has a tree with each of the others for mlbench's own checker."""
 
 
 @pytest.mark.thorough("submission", but=KEPT)

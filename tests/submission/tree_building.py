@@ -6,6 +6,15 @@ import re
 from click.testing import CliRunner
 
 from mlbench.cli import main
+from mlbench.measurement import verification
+from mlbench.submission.auditing import audit
+
+
+def trust_logs(patch, cache):
+    """Take made logs for what records and compliance tests say, and use an empty cache."""
+    patch.setenv("MLBENCH_CACHE", str(cache))
+    patch.setattr(verification, "verify", lambda *_: verification.Verification())
+    patch.setattr(audit, "judge_stored", lambda *_: iter(()))
 
 
 def build(place, *words, submitter="Acme"):
