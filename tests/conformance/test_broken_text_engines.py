@@ -35,7 +35,13 @@ CAUGHT = [
 ]
 
 
-@pytest.mark.parametrize(("name", "check", "words"), CAUGHT, ids=[f"{case[0]}-{case[1].__name__}" for case in CAUGHT])
+IDS = [f"{name}-{check.__name__}" for name, check, _ in CAUGHT]
+REST = ("reading-the-end", "crowded", "overlong", "cutting-prompts", "knowing-prompts")
+"""Caught by a check that another engine fails too, or that takes seconds."""
+
+
+@pytest.mark.thorough("kit", but=[name for name in IDS if not name.startswith(REST)])
+@pytest.mark.parametrize(("name", "check", "words"), CAUGHT, ids=IDS)
 def test_a_broken_text_engine_is_caught_by_the_check_meant_for_it(on_trial, name, check, words):
     with pytest.raises(ConformanceError, match=words) as caught:
         check(on_trial(name, patience_s=20))

@@ -400,7 +400,7 @@ def mlbench():
 
 
 @pytest.fixture
-def one_run(tmp_path, a_run, monkeypatch):
+def stored_run(tmp_path, a_run, monkeypatch):
     """Return a results folder with one run, ``one``, and the fields of its record."""
     monkeypatch.setenv("MLBENCH_RESULTS", str(tmp_path / "results"))
     (tmp_path / "results" / "one").mkdir(parents=True)

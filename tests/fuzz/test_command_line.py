@@ -71,7 +71,7 @@ SETTINGS = [
 
 
 @pytest.fixture
-def here(one_run, tmp_path, monkeypatch):
+def here(stored_run, tmp_path, monkeypatch):
     """Go to a folder with a run and a price file, where nothing else may appear."""
     folder = tmp_path / "a" / "b" / "c"  # so that "../../x" is below, too
     folder.mkdir(parents=True)

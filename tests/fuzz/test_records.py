@@ -22,15 +22,15 @@ COMMANDS = [
 ]
 
 
-def test_records(fuzz, one_run):
-    _, fields = one_run
+def test_records(fuzz, stored_run):
+    _, fields = stored_run
     fuzz.json(read, fields, "record.json", share=4)
     fuzz.paths(read)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
-def test_commands_on_a_record(fuzz, one_run, mlbench, command):
-    results, fields = one_run
+def test_commands_on_a_record(fuzz, stored_run, mlbench, command):
+    results, fields = stored_run
 
     def run(file):
         (results / "one" / "record.json").write_bytes(file.read_bytes())
@@ -39,8 +39,8 @@ def test_commands_on_a_record(fuzz, one_run, mlbench, command):
     fuzz.json(run, fields, share=0.2)
 
 
-def test_baselines(fuzz, one_run):
-    results, fields = one_run
+def test_baselines(fuzz, stored_run):
+    results, fields = stored_run
     baseline = {"format": 1, "name": "good", "created": "2026-11-21T00:00:00Z", "records": [fields]}
     (results / ".baselines").mkdir()
 
@@ -57,8 +57,8 @@ def test_the_state_of_a_bisection(fuzz):
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe{}", b"", b"[" * 100_000, b'{"format": 1' + b"0" * 5000 + b"}"])
-def test_a_baseline_that_is_no_text_or_too_deep_is_refused_by_its_name(one_run, mlbench, content):
-    results, _ = one_run
+def test_a_baseline_that_is_no_text_or_too_deep_is_refused_by_its_name(stored_run, mlbench, content):
+    results, _ = stored_run
     (results / ".baselines").mkdir()
     (results / ".baselines" / "good.json").write_bytes(content)
     done = mlbench("regress", "--baseline", "good")
@@ -66,8 +66,8 @@ def test_a_baseline_that_is_no_text_or_too_deep_is_refused_by_its_name(one_run, 
     assert "baseline 'good'" in done.stderr
 
 
-def test_names_of_baselines(fuzz, one_run, words):
-    results, _ = one_run
+def test_names_of_baselines(fuzz, stored_run, words):
+    results, _ = stored_run
 
     def use(name):
         fuzz.judge(read_baseline, results, name)
@@ -92,15 +92,15 @@ def test_ceilings(fuzz, environment):
     kept.unlink()
 
 
-def test_a_moment_that_no_calendar_in_utc_has_is_refused(fuzz, one_run):
-    results, fields = one_run
+def test_a_moment_that_no_calendar_in_utc_has_is_refused(fuzz, stored_run):
+    results, fields = stored_run
     for moment in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):
         (results / "one" / "record.json").write_text(json.dumps(fields | {"created": moment}))
         with pytest.raises(Exception, match=r"run record is corrupt: .*: created: .*no moment in UTC"):
             read(results / "one")
 
 
-def test_questions_in_sql(fuzz, one_run, mlbench, words):
+def test_questions_in_sql(fuzz, stored_run, mlbench, words):
     def use(sql):
         fuzz.judge(mlbench, "query", sql)
 

@@ -5,21 +5,15 @@ import re
 import shutil
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import strategies as st
-
-from mlbench.cli import main
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
+def measured(one_run):
     """A run of the null backend, with what a meter and known ceilings would have added to its record."""
-    results = tmp_path_factory.mktemp("runs")
-    request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--results", str(results)]
-    assert CliRunner().invoke(main, request).exit_code == 1  # zeros are not the right labels
-    (folder,) = results.iterdir()
+    folder = one_run
     record = json.loads((folder / "record.json").read_text())
     issued = record["samples"]["issued"]
     record["energy"] = {"joules": 3.0 * issued, "seconds": 2.0, "source": "a meter", "covers": "the package"}

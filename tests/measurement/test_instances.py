@@ -57,7 +57,7 @@ def test_two_instances_give_the_answers_of_one(mlbench):
     assert not first & second
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 @needs_two_cores
 def test_an_instance_that_crashes_makes_the_run_invalid_and_is_named(mlbench, monkeypatch):
     monkeypatch.syspath_prepend(str(PLUGIN))

@@ -22,7 +22,8 @@ def shared_test(tmp_path_factory):
     """Return the folders of two runs of one command, SingleStream and Offline, on a backend that is accurate."""
     results = tmp_path_factory.mktemp("runs")
     asked = [part for name in ("SingleStream", "Offline") for part in ("--scenario", name)]
-    short = ["--set", "load.min_duration_ms=50", "--set", "load.min_query_count=100", "--power", "none"]
+    few = {"load.min_duration_ms": 50, "load.min_query_count": 20, "execution.batch": 8}
+    short = ["--power", "none", *(word for key, value in few.items() for word in ("--set", f"{key}={value}"))]
     done = CliRunner().invoke(
         main, ["run", "resnet50", "--backend", "pytorch", *asked, *short, "--results", str(results)]
     )

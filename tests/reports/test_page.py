@@ -201,7 +201,7 @@ COLOUR = "element => getComputedStyle(element).fill"
 SIZES = "charts => charts.map(chart => chart.getBoundingClientRect()).map(box => [box.width, box.height])"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line", but=["360"])
 @pytest.mark.parametrize("width", [1200, 360])
 def test_the_page_opens_without_an_error_or_a_request_and_fits_its_window(opened, page, width):
     tab = opened(page, width=width)

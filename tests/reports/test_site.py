@@ -211,7 +211,7 @@ def written(store, site, tmp_path):
     return tmp_path / "index.html"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line", but=["phone-light", "desktop-dark"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [(390, 844), (1440, 900)], ids=["phone", "desktop"])
 def test_pages_open_from_a_disk_and_fit_their_window(browser, written, size, scheme):

@@ -17,7 +17,7 @@ MORE = pytest.mark.thorough("workloads")
     [
         ("resnet50", "onnxruntime", "SingleStream", "acc", 97),
         pytest.param("retinanet", "pytorch", "MultiStream", "mAP", 74, marks=MORE),
-        ("bert", "pytorch", "Server", "F1", 85),
+        pytest.param("bert", "pytorch", "Server", "F1", 85, marks=MORE),
         pytest.param("3d-unet", "pytorch", "Offline", "DICE", 0.90, marks=MORE),
         ("dlrm-v2", "pytorch", "Server", "AUC", 81),
         pytest.param("gptj", "pytorch", "Offline", "ROUGE1", 40, marks=MORE),
@@ -64,6 +64,7 @@ def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # no
     ("workload", "scenario"),
     [
         ("retinanet", "MultiStream"),
+        ("bert", "Server"),
         ("3d-unet", "SingleStream"),
         ("gptj", "Server"),
         ("llama2-70b", "Server"),
@@ -74,7 +75,7 @@ def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # no
 def test_a_trained_model_is_timed_and_answers_alike_under_loadgen(mlbench, tmp_path, workload, scenario):
     """The workloads whose scores take long; the thorough session has these."""
     # where the rules ask for equal issue, each sample of the performance set is sent
-    few = {"load.min_query_count": 4, "load.performance_sample_count": 8, "load.target_qps": 20, "execution.batch": 2}
+    few = {"load.min_query_count": 2, "load.performance_sample_count": 2, "load.target_qps": 20, "execution.batch": 2}
     given = [word for key, value in few.items() for word in ("--set", f"{key}={value}")]
     asked = ("--scenario", scenario, "--no-accuracy", "--power", "none", *SHORT, *given)
     done = mlbench("run", workload, "--backend", "pytorch", *asked)
@@ -85,7 +86,8 @@ def test_a_trained_model_is_timed_and_answers_alike_under_loadgen(mlbench, tmp_p
     assert all(rules[name].passed for name in ("replies_sound", "loadgen_errors", "seeds")), rules
 
 
-@pytest.mark.parametrize("workload", ["resnet50", pytest.param("bert", marks=pytest.mark.thorough("workloads"))])
+@pytest.mark.thorough("workloads")
+@pytest.mark.parametrize("workload", ["resnet50", "bert"])
 def test_random_weights_make_no_claim_of_accuracy(mlbench, tmp_path, workload):
     done = mlbench("run", workload, "--backend", "pytorch", "--scenario", "Offline", "--weights", "random", *SHORT)
     (record,) = map(read, (tmp_path / "results").iterdir())

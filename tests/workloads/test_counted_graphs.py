@@ -33,7 +33,7 @@ def operations(graph, **sizes):
     return OperationCounter(graph).cost(call).operations
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads", but=["resnet50", "bert", "dlrm-v2", "gptj"])
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_operations_of_each_graph_are_counted(workload):
     for graph in mini_graphs(workload).values():

@@ -88,7 +88,7 @@ def test_only_the_mini_profile_with_trained_weights_has_a_reference(shipped):
     assert shipped.workload.metric(random, shipped.workload.dataset(random)) is None
 
 
-@pytest.mark.thorough("workloads", but=["resnet50"])
+@pytest.mark.thorough("workloads")
 def test_an_honest_fp32_run_is_within_the_bound_of_fp32(shipped):
     """On a runtime whose kernels are others than those that made the reference."""
     difference = shipped.difference("onnxruntime")

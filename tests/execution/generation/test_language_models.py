@@ -103,7 +103,11 @@ def test_tiny_models_answer_as_the_official_references_settings_make_them(worklo
             {"beams": 1, "max_new_tokens": 30, "min_new_tokens": 4, "end_tokens": (7, 8, 9)},
             marks=pytest.mark.thorough("engines"),
         ),
-        ("mixtral_8x7b", {"beams": 1, "max_new_tokens": 30, "min_new_tokens": 1, "end_tokens": (5,), "stop": (40, 3)}),
+        pytest.param(
+            "mixtral_8x7b",
+            {"beams": 1, "max_new_tokens": 30, "min_new_tokens": 1, "end_tokens": (5,), "stop": (40, 3)},
+            marks=pytest.mark.thorough("engines"),
+        ),
     ],
 )
 def test_random_networks_answer_random_prompts_as_generate_does(workload, settings, random_prompts, kept):

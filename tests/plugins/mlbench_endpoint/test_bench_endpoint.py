@@ -103,6 +103,7 @@ def test_the_curve_is_drawn(sweep):
     assert "25/s" in drawing
 
 
+@pytest.mark.thorough("servers")
 def test_two_sweeps_are_compared_load_by_load_across_their_urls(sweep):
     folder, _ = sweep
     words = ("--api", "chat", "--rate", "25", "--tag", "after")

@@ -274,7 +274,7 @@ def test_state_in_fp16_keeps_the_contract_too(check):
     check(Subject(backend=OnnxRuntime(), precision=Precision.FP16))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 def test_state_is_kept_in_the_precision_of_the_file():
     executable = OnnxRuntime().compile(stepping_graph(), Precision.FP16)
     state = executable.new_state({"slots": 2, "length": 4})

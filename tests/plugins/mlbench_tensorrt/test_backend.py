@@ -165,7 +165,7 @@ def read_by_tensorrt() -> set[str]:
     return {line for line in lines if not line.startswith("#")}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize("precision", Precision.KNOWN)
 def test_tensorrt_reads_every_operator_of_the_files_it_is_given(precision):
     onnx = pytest.importorskip("onnx")

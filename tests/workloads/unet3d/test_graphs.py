@@ -129,7 +129,7 @@ def test_the_onnx_file_equals_the_module(batch):
     np.testing.assert_allclose(found, run(graph.module(), image(batch)), atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 def test_the_onnx_file_has_one_operator_for_each_norm():
     operators = [node.op_type for node in onnx.load(random_segmenter(SMALL, None).onnx()).graph.node]
     assert operators.count("InstanceNormalization") == operators.count("Relu") == 14
