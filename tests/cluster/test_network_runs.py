@@ -12,6 +12,9 @@ from contextlib import contextmanager
 import networked
 import psutil
 import pytest
+from click.testing import CliRunner
+
+from mlbench.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -183,29 +186,29 @@ def test_tls_is_used_where_a_certificate_is_given(scene, token_file, tmp_path):
         assert record["verdict"]["is_valid"]
 
 
-def assert_refused(done, what):
-    assert done.returncode == 2
+def assert_refused(scene, what, command):
+    """Check that a command is refused in a line; in this process, since it is over before a run begins."""
+    done = CliRunner().invoke(main, command[len(MLBENCH) :], env=scene)
+    assert done.exit_code == 2
     assert what in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not done.stdout
 
 
-def test_a_wrong_secret_is_refused_in_a_line(scene, token_file, tmp_path):
+def test_a_wrong_secret_the_same_node_twice_and_another_workload_are_refused_in_a_line(scene, token_file, tmp_path):
     other = tmp_path / "other"
     other.write_text("some other secret of 29 letters")
     other.chmod(0o600)
-    with served(scene, token_file, ("resnet50", "--backend", "null")) as [node]:
-        assert_refused(run(scene, other, [node.address]), f"node {node.address}: wrong token.")
-
-
-def test_the_same_node_twice_or_another_workload_is_refused_in_a_line(scene, token_file):
     with served(scene, token_file, ("resnet50", "--backend", "null", "--name", "n")) as [node]:
-        assert_refused(run(scene, token_file, [node.address, node.address]), "are both named n.")
-        assert_refused(run(scene, token_file, [node.address], "bert"), "serve workload resnet50, but bert is requested")
-        done = run(scene, token_file, [node.address], "--set", "execution.instances=2")
-        assert_refused(done, "execution.instances is 2, and nodes have one engine each")
-        done = run(scene, token_file, [node.address], "--set", "execution.devices=0")
-        assert_refused(done, "execution.devices is 0, and nodes choose their own")
+        one = [node.address]
+        assert_refused(scene, f"node {node.address}: wrong token.", command_of(other, one))
+        assert_refused(scene, "are both named n.", command_of(token_file, one * 2))
+        wanted = "serve workload resnet50, but bert is requested"
+        assert_refused(scene, wanted, command_of(token_file, one, "bert"))
+        wanted = "execution.instances is 2, and nodes have one engine each"
+        assert_refused(scene, wanted, command_of(token_file, one, "--set", "execution.instances=2"))
+        wanted = "execution.devices is 0, and nodes choose their own"
+        assert_refused(scene, wanted, command_of(token_file, one, "--set", "execution.devices=0"))
 
 
 def test_a_node_that_is_to_name_devices_is_refused_in_a_line(scene, token_file, tmp_path):
@@ -214,18 +217,15 @@ def test_a_node_that_is_to_name_devices_is_refused_in_a_line(scene, token_file, 
     tool.chmod(0o755)
     command = [*MLBENCH, "serve", "resnet50", "--backend", "null", "--listen", "127.0.0.1:0"]
     command += ["--token-file", str(token_file), "--set", "execution.devices=0"]
-    there = {**scene, "PATH": f"{tmp_path}:{scene['PATH']}"}
-    there.pop("CUDA_VISIBLE_DEVICES", None)
-    done = subprocess.run(command, env=there, capture_output=True, text=True, check=False)
-    assert_refused(done, "execution.devices is 0, which is for instances, but a node has one engine")
+    there = {**scene, "PATH": f"{tmp_path}:{scene['PATH']}", "CUDA_VISIBLE_DEVICES": None}
+    assert_refused(there, "execution.devices is 0, which is for instances, but a node has one engine", command)
 
 
 def test_other_data_on_the_node_is_refused_in_a_line(scene, token_file, environment):
     there = networked.config(environment, builder="with_other_data", workload="resnet50", backend="null", versions={})
     with networked.nodes(there) as [address]:
-        assert_refused(
-            run(scene, token_file, [address], "--scenario", "Offline"), "does not have the data of this client"
-        )
+        command = command_of(token_file, [address], "--scenario", "Offline")
+        assert_refused(scene, "does not have the data of this client", command)
 
 
 @pytest.mark.thorough("network")

@@ -180,6 +180,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.thorough("kit", but=["nan-reply-Offline", "lost-reply-Offline"])
 @pytest.mark.parametrize(("name", "scenario", "words"), FAULTS, ids=[f"{case[0]}-{case[1].name}" for case in FAULTS])
 def test_a_run_under_loadgen_names_the_sample_whose_reply_was_not_sound(on_trial, name, scenario, words):
     patience_s = 2 if "no reply within" in words else 20

@@ -198,6 +198,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.thorough("kit", but=["outputs-that-raise-Server", "ids-of-nobody-SingleStream"])
 @pytest.mark.parametrize(("name", "scenario", "words"), FAULTS, ids=[f"{case[0]}-{case[1].name}" for case in FAULTS])
 def test_a_run_under_loadgen_ends_and_says_what_the_engine_did(on_trial, name, scenario, words):
     faults = loadgen_checks.loadgen_faults(on_trial(name, patience_s=2), scenario)

@@ -88,6 +88,7 @@ def test_an_engine_that_refuses_what_its_backend_accepted_is_a_failed_run_and_th
     assert refused.failure.message.endswith(message)
 
 
+@pytest.mark.thorough("engines", but=["warm_up"])
 @pytest.mark.parametrize("place", ["enter", "warm_up"])
 def test_an_engine_that_refuses_in_an_instance_is_a_failed_run_that_names_the_instance(faulty_run, place):
     record, _ = faulty_run(f"refusing_{place}", "Offline", **{"execution.instances": 2})

@@ -138,9 +138,13 @@ def test_another_version_of_the_library_that_networks_come_from_exports_again(
     assert build.count == 2
 
 
-def test_exporting_prints_nothing(capfd: pytest.CaptureFixture[str]):
-    export_onnx(word_mixer(CountedBuild(WordMixer)))
+def test_exporting_prints_nothing_and_what_the_exporters_optimiser_does_is_not_in_the_log(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.INFO):
+        export_onnx(word_mixer(CountedBuild(WordMixer)))
     assert capfd.readouterr() == ("", "")
+    assert {record.name for record in caplog.records} == {"mlbench.execution.export.onnx_export"}
 
 
 def test_operators_are_read_once_for_all_graphs():
@@ -164,12 +168,6 @@ class FixedBatch(torch.nn.Module):
 class DataDependent(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x if x.sum() > 0 else -x
-
-
-def test_what_the_exporters_optimiser_does_is_not_in_the_log(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO):
-        export_onnx(word_mixer(CountedBuild(WordMixer), "logged"))
-    assert {record.name for record in caplog.records} == {"mlbench.execution.export.onnx_export"}
 
 
 def test_an_operator_without_onnx_form_is_named():
@@ -236,6 +234,7 @@ def notebook(build: CountedBuild, state_names: tuple[str, ...] = ("page.0", "pag
     )
 
 
+@pytest.mark.thorough("exports", but=["NotebookOfTwo"])
 @pytest.mark.parametrize("module", [Notebook, NotebookOfTwo])
 def test_state_goes_in_by_its_name_and_comes_out_as_the_module_left_it(module: type[torch.nn.Module]):
     path = export_onnx(notebook(CountedBuild(module)))
@@ -257,6 +256,7 @@ def test_state_goes_in_by_its_name_and_comes_out_as_the_module_left_it(module: t
             np.testing.assert_allclose(one, other.numpy(), atol=1e-5)
 
 
+@pytest.mark.thorough("exports")
 def test_a_graph_with_other_state_is_exported_again():
     build = CountedBuild(Notebook)
     assert export_onnx(notebook(build)) != export_onnx(notebook(build, state_names=("page.0", "page.2")))

@@ -230,6 +230,7 @@ def test_the_first_token_is_heard_before_the_last_is_sent():
     assert heard.at["end", 100] - heard.at["first", 100] >= 0.1
 
 
+@pytest.mark.thorough("servers", but=["refusal", "cut off", "another model"])
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

@@ -36,20 +36,23 @@ from mlbench.planning.requests import RunRequest, resolve
 from mlbench.rules.tiers import Tier
 from mlbench.running.runner import run_benchmark
 
+REST = pytest.mark.thorough("servers")
+"""Kinds of nonsense that other tests send in place of something else."""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("models", "reason"),
     [
         (floods(b" " * 65536), "more than 16777216 bytes"),
-        (sends(b"[" * 100_000), "invalid JSON"),
-        (sends(b"\xff"), "not UTF-8"),
-        (sends(b'{"data": {"id": "hostile"}}'), "lists no models"),
+        pytest.param(sends(b"[" * 100_000), "invalid JSON", marks=REST),
+        pytest.param(sends(b"\xff"), "not UTF-8", marks=REST),
+        pytest.param(sends(b'{"data": {"id": "hostile"}}'), "lists no models", marks=REST),
         (sends(b'{"data": [7, {"id": "a\\u001b[2J"}, {"id": "b"}]}'), r"lists 2 models \(a\\x1b\[2J, b\)"),
-        (sends(headers={"Content-Encoding": "gzip"}), "compressed"),
+        pytest.param(sends(headers={"Content-Encoding": "gzip"}), "compressed", marks=REST),
         (sends(status=302, headers={"Location": "/v1/stray"}), r"302 \(Location: /v1/stray\)"),
-        (raw(b"220 mail.example ready\r\n\r\n"), "does not answer"),
-        (raw(b""), "does not answer"),
+        pytest.param(raw(b"220 mail.example ready\r\n\r\n"), "does not answer", marks=REST),
+        pytest.param(raw(b""), "does not answer", marks=REST),
     ],
 )
 def test_a_list_of_models_that_is_none_is_refused_in_one_line(models, reason):
@@ -187,7 +190,7 @@ def test_prompts_that_the_server_cut_are_counted():
     assert (counts.truncated_prompts, counts.extra["prompts_cut_otherwise"]) == (2, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers", but=["tokens", "counts"])
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
@@ -200,6 +203,7 @@ def test_prompts_that_the_server_cut_are_counted():
         (sends(event(text="7", finish="stop", usage=(1, 51)), DONE), "counts 51 tokens in an answer that may have 50"),
         (sends(event(text="", finish="stop", usage=(1, 0)), DONE), "without a token"),
     ],
+    ids=["cut off", "a number", "no Unicode", "tokens", "goes on", "more than it counts", "counts", "nothing"],
 )  # fmt: skip
 def test_text_is_checked_against_the_same_limits(behaviour, reason):
     with Server({}, otherwise=behaviour) as server, engine(server, prompt="text") as opened:

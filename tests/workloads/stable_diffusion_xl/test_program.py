@@ -70,6 +70,7 @@ class TestAgainstDiffusers:
         assert found.shape == (2, 32, 32, 3)
         assert np.abs(found.astype(int) - pixels(decoded).astype(int)).max() <= 1
 
+    @pytest.mark.thorough("workloads", but=["guidance_scale"])
     @pytest.mark.parametrize(
         "fault",
         [{"num_inference_steps": 10}, {"clip_skip": 1}, {"guidance_scale": 5.01}, {"original_size": (64, 64)}],
