@@ -135,7 +135,7 @@ def test_a_broken_one_is_failed_with_the_reason(subject, change, words):
         text_checks.generates_the_models_tokens(subject(change))
 
 
-@slow
+@pytest.mark.thorough("kit")
 def test_one_that_never_ends_is_left(subject, caplog):
     engine_checks.is_silent_after_exit(subject(held))
     process_checks.leaves_nothing_running(subject(held))

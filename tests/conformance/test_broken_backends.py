@@ -111,6 +111,7 @@ def test_a_broken_backend_is_caught_by_the_check_meant_for_it(on_trial, name, ch
     assert caught.value.hint
 
 
+@pytest.mark.thorough("kit")
 def test_a_right_backend_passes_every_check(on_trial):
     subject = on_trial("right", patience_s=20)
     for check in checks_for(subject.backend):

@@ -163,7 +163,7 @@ def test_data_that_is_another_in_each_process_is_found(check_installed):
     assert done.exit_code == 1
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("kit")
 def test_a_dataset_that_ends_the_process_fails_the_check_it_happens_in(check_installed):
     done = check_installed(
         "        self._points, self.labels", "        __import__('os')._exit(3)\n        self._points, self.labels"

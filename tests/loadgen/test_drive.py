@@ -54,6 +54,7 @@ def test_the_seeds_of_the_round_are_in_force(tmp_path):
     assert values["effective_schedule_rng_seed"] == 14962580496156340209
 
 
+@pytest.mark.thorough("engines", but=["frozen"])  # the other looks through all that the tests' process keeps
 @pytest.mark.parametrize("is_frozen", [False, True], ids=["not frozen", "frozen"])
 def test_a_test_leaves_the_garbage_collector_as_its_caller_had_it(tmp_path, is_frozen):
     """Tests and users freeze what they keep: thawed, every later collection walks through all of it."""

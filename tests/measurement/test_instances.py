@@ -74,7 +74,7 @@ def test_an_instance_that_crashes_makes_the_run_invalid_and_is_named(mlbench, mo
     assert dead.ended == "instance 1 of 2 was ended by SIGSEGV"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 @needs_two_cores
 def test_a_graph_that_cannot_be_compiled_is_reported_as_it_is_without_instances(mlbench, monkeypatch):
     monkeypatch.syspath_prepend(str(PLUGIN))
@@ -86,7 +86,7 @@ def test_a_graph_that_cannot_be_compiled_is_reported_as_it_is_without_instances(
     assert record.failure.message.endswith("operator Det. Use fp32.")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 def test_a_wrong_option_ends_the_run_as_it_does_without_instances(mlbench):
     arguments = ("gptj", "--backend", "null", "--set", "backend.tokens=1")
     told = [mlbench(*arguments, instances=instances)[0] for instances in (1, min(2, len(physical_cores())))]

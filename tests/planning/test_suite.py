@@ -261,7 +261,7 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
     assert len(runs_in(results)) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_two_processes_that_make_one_suite_in_one_folder_make_each_run_once(suite_file, tmp_path):
     file, results = suite_file(QUICK), tmp_path / "results"
     arguments = ["run", "--suite", str(file), "--results", str(results), "--json"]

@@ -312,7 +312,7 @@ def test_of_several_graphs_each_has_a_model_of_its_own(file):
             backend(server, model="a").engine(both, EnginePlan())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("kit")
 class TestKit(EngineConformance):
     precision = Precision("fp32")
 
