@@ -62,11 +62,11 @@ def choose_batch(  # noqa: PLR0913 - what is tried, and how
 ) -> BatchChoice:
     """Return the batch with the most samples per second.
 
-    Tries 1, 2, 4, ... up to ``largest``, each three times or for some tenths of a second, and stops where two in a row
-    are clearly worse than the best, also right beside it, for the machine may have been busy; where one batch outlasts
-    a second; or before one that outlasts ``longest_s`` in two tries. Sizes that came near the best, or may have hit a
-    busy machine, are then timed alternately until three rounds in a row choose the same. A smaller batch is preferred
-    when it is within 2 % of the best: it answers sooner.
+    Tries 1, 2, 4, ... up to ``largest``, each three times or for some tenths of a second, twice where a batch takes
+    that long. Stops where two in a row are clearly worse than the best, also right beside it, for the machine may have
+    been busy; where one batch outlasts a second; or before one that outlasts ``longest_s`` in two tries. Sizes that
+    came near the best, or may have hit a busy machine, are then timed alternately until three rounds in a row choose
+    the same. A smaller batch is preferred when it is within 2 % of the best: it answers sooner.
 
     Args:
         run: as it will run: one batch on each of the ``workers``.
@@ -94,7 +94,6 @@ class _Sweep:
         size = 1
         while size <= largest:
             batch = self._cut(self._data, size)
-            self._run(batch)  # the first call may allocate
             seconds = _best_seconds(self._run, batch, longest_s)
             if size > 1 and seconds > longest_s:
                 break
@@ -151,9 +150,13 @@ def _is_settled(chosen: Sequence[int]) -> bool:
 
 
 def _best_seconds(run: Run, batch: Sequence[Any], longest_s: float) -> float:
+    """Return the least time of some tries. The first call may allocate: it counts where that is little of it."""
+    begun = time.perf_counter()
+    run(batch)
     started = time.perf_counter()
-    fastest = float("inf")
-    tries = 0
+    tries, fastest = 0, math.inf
+    if (first := started - begun) > _LONG_TRIES_S / 2:
+        tries, fastest, started = 1, first, begun
     while tries < _REPEATS or (time.perf_counter() - started < _SIZE_BUDGET_S and tries < 10 * _REPEATS):
         before = time.perf_counter()
         run(batch)

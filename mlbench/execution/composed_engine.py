@@ -102,6 +102,8 @@ class ComposedEngine(Engine):
             rates = {size: round(rate) for size, rate in self._sweep.rates.items()}
             logger.info("batch %d, of %s samples/s; rounds that chose: %s", self._batch, rates, self._sweep.rounds)
         sizes = [self._batch] if self._plan.batching == "fixed" else _sizes_up_to(self._batch)
+        if self._sweep and self._are_alike(data):
+            sizes = [size for size in sizes if size not in self._sweep.rates]  # each worker has run the others
         for thread, graphs in zip(self._threads, self._graphs, strict=True):
             thread.submit(self._run_sizes, sizes, data, graphs).result()
 
@@ -162,15 +164,19 @@ class ComposedEngine(Engine):
         }
 
     def _run_sizes(self, sizes: Sequence[int], data: Sequence[Any], graphs: Mapping[str, CountedExecutable]) -> None:
-        """Run batches of these sizes, with the shortest and the longest of the samples.
+        """Run batches of these sizes, with the shortest and the longest of the samples; once where all are alike.
 
         Stops at a batch that is slow twice: its first call may compile, but for samples that take as long warming up
         does not help.
         """
         for size in sizes:
-            for part in (data[:size], data[-size:]):
+            for part in (data[:size],) if self._are_alike(data) else (data[:size], data[-size:]):
                 if self._is_slow(part, graphs) and self._is_slow(part, graphs):
                     return
+
+    def _are_alike(self, data: Sequence[Any]) -> bool:
+        """Return whether samples that are sorted by length have one length."""
+        return self._program.length(data[0]) == self._program.length(data[-1])
 
     def _is_slow(self, data: Sequence[Any], graphs: Mapping[str, CountedExecutable]) -> bool:
         """Run a batch, and return whether that took long."""

@@ -221,6 +221,37 @@ def test_a_batch_left_open_is_the_best_for_all_workers_together(workers, batch):
         assert batch in running.statistics().sweep_rounds
 
 
+class Alike(Doubles):
+    """Knows no lengths; batches of up to 4 take no longer than one sample, and larger ones far longer."""
+
+    def length(self, sample):
+        return 0
+
+    def run(self, samples, graphs):
+        time.sleep(0.001 if len(samples) <= 4 else 0.02)
+        return super().run(samples, graphs)
+
+
+@pytest.mark.parametrize(("workers", "program", "again"), [(1, Alike, []), (2, Alike, []), (1, Doubles, [1])])
+def test_what_a_sweep_ran_on_each_worker_is_not_run_again_where_all_samples_are_alike(workers, program, again):
+    """Where they are not, a sweep runs those that a batch would hold, and none with the shortest and the longest."""
+    backend, seen = Counting(), []
+    with engine(backend, program(), batching="dynamic", largest_batch=8, workers=workers) as running:
+        run_sizes = running._run_sizes
+        running._run_sizes = lambda sizes, *rest: (seen.append(sizes), run_sizes(sizes, *rest))
+        running.warm_up(samples(*range(0, 80, 10)))
+        assert running.statistics().batch <= 8
+    assert [sizes[:1] for sizes in seen] == [again] * workers
+    assert {1, 2, 4} <= {len(batch) for batch in backend.batches}
+
+
+def test_warm_up_runs_a_batch_of_samples_that_are_all_alike_once():
+    backend = Counting()
+    with engine(backend, Alike(), batching="dynamic", batch=2) as running:
+        running.warm_up(samples(10, 20, 30))
+    assert backend.batches == [[10], [10, 20]]
+
+
 def test_warm_up_runs_every_batch_size_that_may_come():
     backend = Counting()
     with engine(backend, batching="dynamic", batch=6) as running:
