@@ -25,6 +25,7 @@ from mlbench.execution.instances.workers_engine import WorkersEngine
 from mlbench.execution.preload import modules_to_preload, preload
 from mlbench.execution.processes.usage import peak_bytes
 from mlbench.execution.speed_estimate import (
+    BUDGET_S,
     SpeedEstimate,
     measure_longer,
     measure_saturated_speed,
@@ -45,6 +46,8 @@ DESCRIBE_NODE = "mlbench.measurement.node_facts:describe_node"
 """Describes a node of a cluster."""
 _TYPICAL_SAMPLES = 64
 
+_BEFORE_TEST_S = 0.2
+"""Seconds that each part of a trial takes where a test follows that sends all samples at once."""
 _LONGER_S = 2.0  # fractions of a second can show a third of an engine's speed
 _SLOW_TRIAL = 2.0
 """The trial is repeated if a test was faster by this factor. An engine that batches may be that much faster with many
@@ -152,12 +155,14 @@ def warm_up(
         model: the same.
         known_per_s: samples per second that such an engine reached in an earlier run, with all samples at once.
         is_tested_next: whether a test follows whose speed counts, too. In both cases the speed of a language model
-            with many samples at once need not be looked for, which takes seconds.
+            with many samples at once need not be looked for, which takes seconds. Nor need the trial be long where that
+            test sends all samples at once: its speed is the one that counts, and it sees more of them.
     """
     is_known = is_tested_next or known_per_s is not None
+    budget_s = _BEFORE_TEST_S if is_tested_next and job.scenario.sends_all_at_once else BUDGET_S
     with _typical_samples(ready.dataset) as samples, contain_refusals(ready.engine):
         ready.engine.warm_up(samples)
-        pace = _trial(ready.engine, samples, job, model, is_saturation_known=is_known)
+        pace = _trial(ready.engine, samples, job, model, is_saturation_known=is_known, budget_s=budget_s)
     return pace.with_seen(known_per_s, is_saturated=isinstance(model.program, GenerationProgram))
 
 
@@ -195,12 +200,19 @@ def repeat_trial(ready: RunningEngine, job: Job, model: Model, pace: SpeedEstima
     return max(pace, again, key=lambda each: each.sustained_per_s)
 
 
-def _trial(
-    engine: Engine, samples: Samples, job: Job, model: Model, *, is_saturation_known: bool = False
+def _trial(  # noqa: PLR0913 - whom, with what, and for how long
+    engine: Engine,
+    samples: Samples,
+    job: Job,
+    model: Model,
+    *,
+    is_saturation_known: bool = False,
+    budget_s: float = BUDGET_S,
 ) -> SpeedEstimate:
     # no crowd comes to a stream, and its batch would take memory that the run does not need
     measure = measure_single_queries if job.scenario.waits_for_answers else measure_speed
-    pace = measure(engine, samples, job.scenario.query_size(job.load), job.load.stall_timeout_s)
+    query_size = job.scenario.query_size(job.load)
+    pace = measure(engine, samples, query_size, job.load.stall_timeout_s, budget_s=budget_s)
     is_rate_given = job.scenario.sends_rate and job.load.target_qps
     is_rate_share = job.scenario.sends_rate and job.load.server_load != "auto"  # of what this trial measures
     is_needed = not (job.scenario.waits_for_answers or is_rate_given) and (is_rate_share or not is_saturation_known)

@@ -269,9 +269,21 @@ def test_a_language_models_speed_with_many_samples_is_looked_for_where_nothing_e
     assert (pace.saturated_per_s, pace.is_tested) == (shown.get("known_per_s"), "known_per_s" in shown)
 
 
-@pytest.mark.parametrize(("scenario", "largest"), [(SINGLE_STREAM, 1), (MULTI_STREAM, 8), (OFFLINE, 200)])
-def test_a_stream_is_not_warmed_up_with_more_samples_at_once_than_come(engine, monkeypatch, scenario, largest):
-    """5 ms a query: 200 in the second that the crowd of Offline takes."""
+@pytest.mark.parametrize(
+    ("scenario", "is_tested_next", "largest"),
+    [
+        (SINGLE_STREAM, False, 1),
+        (MULTI_STREAM, False, 8),
+        (OFFLINE, False, 200),
+        (OFFLINE, True, 40),
+        (SINGLE_STREAM, True, 1),
+        (SERVER, True, 200),
+    ],
+)
+def test_a_warm_up_has_as_many_samples_at_once_as_come_and_few_before_a_test_of_all(
+    engine, monkeypatch, scenario, is_tested_next, largest
+):
+    """5 ms a query: 200 in the second that the crowd of Offline takes, 40 in a fifth of it."""
     asked = []
     submit = engine.submit
 
@@ -283,5 +295,5 @@ def test_a_stream_is_not_warmed_up_with_more_samples_at_once_than_come(engine, m
     monkeypatch.setattr(engine, "submit", count)
     ready = SimpleNamespace(engine=engine, dataset=Numbers())
     job = SimpleNamespace(scenario=scenario, load=LoadSettings())
-    running_engine.warm_up(ready, job, SimpleNamespace(program=None))
+    running_engine.warm_up(ready, job, SimpleNamespace(program=None), is_tested_next=is_tested_next)
     assert max(asked) == largest
