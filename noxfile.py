@@ -129,7 +129,6 @@ def demo(session: nox.Session) -> None:
     spent: dict[str, float] = {}
     with timed(session, "installation", spent):
         install(session, "cpu")
-    session.run("mlbench", "doctor", env=KEEP_BYTECODE)
     with timed(session, "runs", spent):
         session.run("mlbench", "run", *session.posargs, env=KEEP_BYTECODE)
 
