@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mlbench.comparison.effect import detectable_loss, effect_of
-from mlbench.comparison.speeds import Tested, compare_by_sessions, compare_pairs
+from mlbench.comparison.tested import Tested, compare_by_sessions, compare_pairs
 from mlbench.comparison.verdicts import ALPHA, MARGIN, Decision, Number, SpeedVerdict, judge_together
 
 NUMBERS = 8

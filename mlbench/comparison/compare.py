@@ -20,8 +20,9 @@ from mlbench.comparison.comparability import (
 from mlbench.comparison.effect import Effect, detectable_loss
 from mlbench.comparison.measures import why_not_counted
 from mlbench.comparison.scores import ACCURACY_MARGIN, Score, are_targets_met, judge_scores
-from mlbench.comparison.speeds import Sides, Speed, Tested, measure_speeds
+from mlbench.comparison.speeds import Sides, Speed, measure_speeds
 from mlbench.comparison.spread import ENOUGH_SESSIONS, Source, Spread
+from mlbench.comparison.tested import Tested
 from mlbench.comparison.verdicts import ALPHA, MARGIN, Companions, Decision, Number, SpeedVerdict, judge_together
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.beside import count_neighboured

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-
-from mlbench.records.run_record import RunRecord
+from typing import Protocol, TypeVar
 
 SESSION_GAP = timedelta(hours=4)
 """A longer pause starts a new session: the machine's state before it says little about its state now."""
@@ -14,9 +13,37 @@ LEAST_PAIRS = 3
 """Fewer pairs are too few to estimate a spread."""
 
 
-def split_sessions(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
+class Timed(Protocol):
+    """Something that was measured at a known time: a record, or one of its numbers."""
+
+    @property
+    def run_id(self) -> str:
+        """Name of its run; that of no other run."""
+
+    @property
+    def created(self) -> datetime:
+        """Begin of the run."""
+
+    @property
+    def duration_ns(self) -> int | None:
+        """Duration of the run; None counts as 0."""
+
+
+class Tagged(Timed, Protocol):
+    """The same, with a tag."""
+
+    @property
+    def tag(self) -> str:
+        """Name of the set of runs that it belongs to."""
+
+
+AnyTimed = TypeVar("AnyTimed", bound=Timed)
+AnyTagged = TypeVar("AnyTagged", bound=Tagged)
+
+
+def split_sessions(records: Sequence[AnyTimed]) -> list[list[AnyTimed]]:
     """Return the runs of each session, oldest first. Runs of different machines or workloads may be among them."""
-    sessions: list[list[RunRecord]] = []
+    sessions: list[list[AnyTimed]] = []
     last_end: datetime | None = None
     for record in sorted(records, key=lambda record: record.created):
         if last_end is None or record.created - last_end > SESSION_GAP:
@@ -26,13 +53,13 @@ def split_sessions(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     return sessions
 
 
-def newest_session(records: Sequence[RunRecord]) -> list[RunRecord]:
+def newest_session(records: Sequence[AnyTimed]) -> list[AnyTimed]:
     """Return the runs of the newest session; empty for no runs."""
     sessions = split_sessions(records)
     return sessions[-1] if sessions else []
 
 
-def newest_of_a_tag(records: Sequence[RunRecord]) -> list[RunRecord]:
+def newest_of_a_tag(records: Sequence[AnyTagged]) -> list[AnyTagged]:
     """Return the runs of the newest session that have the tag of the newest run; empty for no runs.
 
     A tag often names a commit, and a CI measures several of them in an afternoon.
@@ -41,15 +68,15 @@ def newest_of_a_tag(records: Sequence[RunRecord]) -> list[RunRecord]:
     return [record for record in session if record.tag == session[-1].tag]
 
 
-def split_tags(session: Sequence[RunRecord]) -> list[list[RunRecord]]:
+def split_tags(session: Sequence[AnyTagged]) -> list[list[AnyTagged]]:
     """Return a session's runs of each tag, in the order of each tag's first run."""
-    tags: dict[str, list[RunRecord]] = {}
+    tags: dict[str, list[AnyTagged]] = {}
     for record in session:
         tags.setdefault(record.tag, []).append(record)
     return list(tags.values())
 
 
-def without_those_of(base: Sequence[RunRecord], named: Sequence[RunRecord]) -> list[RunRecord]:
+def without_those_of(base: Sequence[AnyTimed], named: Sequence[AnyTimed]) -> list[AnyTimed]:
     """Return the named runs that are not the base's own; all of them where there are no others.
 
     A baseline saved from a tag an hour ago holds runs that the tag still finds, in one session with those made since.
@@ -58,7 +85,7 @@ def without_those_of(base: Sequence[RunRecord], named: Sequence[RunRecord]) -> l
     return [record for record in named if record.run_id not in known] or list(named)
 
 
-def pairs_in_turns(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> list[tuple[RunRecord, RunRecord]]:
+def pairs_in_turns(base: Sequence[AnyTimed], new: Sequence[AnyTimed]) -> list[tuple[AnyTimed, AnyTimed]]:
     """Return neighbours in time, one of each side, if two sides were measured interleaved; else nothing.
 
     A B A B and A B B A are interleaved. The machine affects both runs of a pair alike, so its drift cancels out of the
@@ -79,5 +106,5 @@ def pairs_in_turns(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> list[
     return pairs if 3 * len(pairs) >= len(in_time) else []
 
 
-def _end(record: RunRecord) -> datetime:
+def _end(record: Timed) -> datetime:
     return record.created + timedelta(microseconds=(record.duration_ns or 0) / 1000)

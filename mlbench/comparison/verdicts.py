@@ -10,8 +10,8 @@ from enum import StrEnum
 import numpy as np
 
 from mlbench.comparison.effect import Effect, MachineSteps, adjust_p_values, beyond_steps, with_steps
-from mlbench.comparison.speeds import Tested
 from mlbench.comparison.spread import Source
+from mlbench.comparison.tested import Tested
 
 MARGIN = 0.05
 """Changes below it count as the same, however significant: machines vary by that much from day to day."""

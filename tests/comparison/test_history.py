@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.comparison.history import histories_of, spread_of, steps_in
+from mlbench.comparison.history import histories_of
+from mlbench.comparison.steps import spread_of, steps_in
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.history import history_heading, sparkline
 

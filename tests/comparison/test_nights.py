@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from mlbench.comparison.effect import detectable_loss, effect_of
-from mlbench.comparison.speeds import compare_by_sessions, compare_pairs
 from mlbench.comparison.spread import Source, drop_sessions_like, measure_spread
+from mlbench.comparison.tested import compare_by_sessions, compare_pairs
 from mlbench.comparison.verdicts import ALPHA, MARGIN, Number, SpeedVerdict, judge_together
 
 NIGHTS, NUMBERS, EARLIER, REPEATS = 30, 8, 20, 5

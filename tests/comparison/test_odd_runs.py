@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mlbench.comparison.effect import mean_interval
-from mlbench.comparison.speeds import compare_by_sessions, compare_pairs
 from mlbench.comparison.spread import usual_mean, without_odd_runs
+from mlbench.comparison.tested import compare_by_sessions, compare_pairs
 from mlbench.comparison.verdicts import ALPHA, MARGIN, Number, SpeedVerdict, judge_together
 
 NIGHTS = [

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from mlbench.comparison.speeds import compare_by_sessions
 from mlbench.comparison.states import find_states
+from mlbench.comparison.tested import compare_by_sessions
 
 MARGIN = 0.05
 NOISE = [0.002, -0.001, 0.001, -0.002, 0.0, 0.001, -0.001]

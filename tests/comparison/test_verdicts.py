@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlbench.comparison import speeds
+from mlbench.comparison import tested as testing
 from mlbench.comparison.effect import Effect, MachineSteps, detectable_loss, effect_of_sessions, with_steps
 from mlbench.comparison.spread import Source, Spread
 from mlbench.comparison.verdicts import Number, SpeedVerdict, decide, judge_together
@@ -20,7 +20,7 @@ def number(cell, ratio, **more):
         effect = with_steps(effect, MachineSteps(slowest=math.log(0.88), fastest=0))
         spread = replace(SPREAD, returns=more.pop("returns", 1))
     is_result, is_deliberate = more.pop("is_result", True), more.pop("is_deliberate", False)
-    tested = speeds.Tested(effect=effect, foreseen=effect, spread=spread, is_deliberate=is_deliberate)
+    tested = testing.Tested(effect=effect, foreseen=effect, spread=spread, is_deliberate=is_deliberate)
     return Number(cell=(cell,), tested=tested, is_result=is_result)
 
 
@@ -64,7 +64,7 @@ def test_sides_that_differ_on_purpose_may_all_have_lost():
 
 
 def test_a_loss_that_all_cells_show_in_turns_is_a_loss():
-    tested = speeds.compare_pairs([math.log(0.88) + wobble for wobble in (0.001, -0.001, 0.002, 0)])
+    tested = testing.compare_pairs([math.log(0.88) + wobble for wobble in (0.001, -0.001, 0.002, 0)])
     assert set(verdicts([Number(cell=(f"{n}",), tested=tested) for n in range(5)])) == {SpeedVerdict.SLOWER}
 
 

@@ -10,7 +10,7 @@ from mlbench.comparison.backends import BackendComparison, compare_backends
 from mlbench.comparison.comparability import key_of
 from mlbench.comparison.history import History, Step, histories_of
 from mlbench.comparison.sessions import newest_of_a_tag, split_sessions
-from mlbench.comparison.speeds import MOST_SESSIONS
+from mlbench.comparison.tested import MOST_SESSIONS
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.stored_runs import RunKind, StoredRuns
 from mlbench.reports.summary import Combination, Summary, scenario_order, summarise

@@ -1,0 +1,96 @@
+"""One number of many runs on two sides: which of them make a session or a pair, and what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from mlbench.comparison.effect import Effect, unknown_effect
+from mlbench.comparison.sessions import LEAST_PAIRS, pairs_in_turns, split_sessions
+from mlbench.comparison.spread import Session, Source
+from mlbench.comparison.tested import Tested, compare_by_sessions, compare_deliberate, compare_pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One number of one run."""
+
+    run_id: str
+    created: datetime
+    duration_ns: int | None
+    value: float | None
+    """Its logarithm, signed so that more is better (`tested.signed_logarithm`); None where the run does not count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """One number on both sides, in any order."""
+
+    base: Sequence[Reading]
+    new: Sequence[Reading]
+    again: Sequence[Reading] = ()
+    """The base measured again, interleaved with the new runs; where given, the new ones are compared with these."""
+    of_base: Sequence[Reading] = ()
+    """Other runs of the base's kind, made before the new ones."""
+    of_new: Sequence[Reading] | None = None
+    """Likewise of the new side's kind, where the sides differ on purpose; None: they are of one kind."""
+
+
+def measure_difference(sides: Readings, margin: float) -> tuple[Tested | None, Effect | None, str]:
+    """Return the effect with its noise, the effect alone, and why it cannot have a verdict.
+
+    Both sides have a number. Pairs of interleaved runs count where there are enough, sessions otherwise.
+    """
+    differences = [apart for *_, apart in differences_of_pairs(sides)]
+    if len(differences) >= LEAST_PAIRS:
+        by_pairs = compare_pairs(differences)
+        return by_pairs, by_pairs.effect, ""
+    ours, theirs = in_sessions(sides.again or sides.base), in_sessions(sides.new)
+    unknown = unknown_effect(*([value for session in side for value in session] for side in (ours, theirs)))
+    if sides.again:
+        return None, unknown, f"the base was measured again, but not in at least {LEAST_PAIRS} turns with the new runs"
+    tested = _by_sessions(sides, margin)
+    if tested is None:
+        return None, unknown, "one run cannot show noise; repeat the base with --repeat 5, and measure on more days"
+    return tested, tested.effect, ""
+
+
+def odd_runs(sides: Readings, tested: Tested) -> Iterator[str]:
+    """Yield the runs that a comparison left out, or pairs of runs."""
+    if tested.spread.source is Source.TURNS:
+        pairs = differences_of_pairs(sides)
+        yield from (f"{one.run_id} and {other.run_id}" for one, other, apart in pairs if apart in tested.odd)
+        return
+    yield from (each.run_id for each in (*sides.base, *sides.new) if each.value in tested.odd)
+
+
+def differences_of_pairs(sides: Readings) -> list[tuple[Reading, Reading, float]]:
+    """Return interleaved runs by pair, and the difference of their logarithms; pairs with a failed run are left out."""
+    pairs = pairs_in_turns(sides.again or sides.base, sides.new)
+    return [
+        (base, new, new.value - base.value) for base, new in pairs if base.value is not None and new.value is not None
+    ]
+
+
+def in_sessions(readings: Sequence[Reading]) -> list[Session]:
+    """Return the signed logarithms of each session's runs, oldest first."""
+    by_session = (
+        [each.value for each in session if each.value is not None]
+        for session in split_sessions([each for each in readings if each.value is not None])
+    )
+    return [session for session in by_session if session]
+
+
+def _by_sessions(sides: Readings, margin: float) -> Tested | None:
+    """Judge a difference by the sessions of the base and earlier ones of the same kind.
+
+    Where the sides differ on purpose, earlier sessions of the new side's kind are a group of their own.
+    """
+    ours, theirs = in_sessions(sides.base), in_sessions(sides.new)
+    if sides.of_new is not None:
+        return compare_deliberate(ours, theirs, in_sessions([*sides.base, *sides.of_base]), in_sessions(sides.of_new))
+    last = max(each.created for each in sides.base if each.value is not None)
+    before = [*sides.base, *(each for each in sides.of_base if each.created <= last)]
+    after = [each for each in sides.of_base if each.created > last]
+    return compare_by_sessions(ours, theirs, before=in_sessions(before), after=in_sessions(after), margin=margin)
