@@ -33,6 +33,9 @@ _WITH_DEFAULTS = {
 }
 """By command, the parameters that the machine's settings file may have a default for."""
 
+_REPEATABLE = ("margin",)
+"""Those that may be given several times."""
+
 _OTHER_NAMES = {
     **dict.fromkeys(("--port", "--host"), "--listen HOST:PORT"),
     **dict.fromkeys(("--batch", "--batch-size"), "--set execution.batch=N"),
@@ -208,7 +211,7 @@ def _take_defaults(context: click.Context, words: Sequence[str]) -> None:
             raise
         complain(f"Warning: {error}")
         return
-    several = {f"{name}s": (value,) for name, value in found.items()}
+    several = {name if name in _REPEATABLE else f"{name}s": (value,) for name, value in found.items()}
     chosen = {name: value for name, value in {**found, **several}.items() if name in _WITH_DEFAULTS[command]}
     first, *others = command.split()
     context.default_map = {first: {other: chosen for other in others} or chosen}

@@ -18,7 +18,7 @@ from mlbench.contracts.power import AUTO
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_LANES, is_tag
 from mlbench.contracts.workload import Profile, Weights
-from mlbench.errors import UsageError, is_unicode
+from mlbench.errors import MlbenchError, UsageError, is_unicode
 from mlbench.system.folders import check_results_folder, network_token_file, results_folder
 
 if TYPE_CHECKING:
@@ -362,12 +362,41 @@ across_option = click.option(
     metavar="FACT",
     help="Compare even if this fact differs: hardware, backend, ...; repeatable.",
 )
+
+
+class MarginOf(Finite):
+    """A share, of one kind of numbers: ``0.05`` or ``5%`` of speeds, ``memory=5%``."""
+
+    name = "[KIND=]SHARE"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the kind's name and the share; raises as click's own types do."""
+        from mlbench.comparison.kinds import SPEED, kind_named
+
+        kind, equals, text = str(value).rpartition("=")
+        try:
+            name = kind_named(kind).name if equals else SPEED.name
+        except MlbenchError as error:
+            self.fail(str(error), parameter, context)
+        number: Any = text.strip().removesuffix("%")
+        share = click.FLOAT.convert(number, parameter, context) / (100 if number != text.strip() else 1)
+        return name, super().convert(share, parameter, context)
+
+
+def _margins(context: click.Context, parameter: click.Parameter, found: Any) -> dict[str, float]:
+    """Return the margins that were given, by kind, and that of speeds in any case: its default may be a user's."""
+    defaults = parameter.type_cast_value(context, parameter.get_default(context))
+    return {**dict(defaults), **dict(found)}
+
+
 margin_option = click.option(
     "--margin",
-    type=Finite(0, 1, max_open=True),
-    default=0.05,
-    show_default=True,
-    help="Ignore relative changes smaller than this.",
+    type=MarginOf(0, 1, max_open=True),
+    multiple=True,
+    callback=_margins,
+    default=(0.05,),
+    show_default="0.05; memory=0.05, startup=0.2, work=0.01",
+    help="Ignore relative changes smaller than this, of speeds or of KIND; repeatable.",
 )
 accuracy_margin_option = click.option(
     "--accuracy-margin",

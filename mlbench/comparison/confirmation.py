@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mlbench.comparison.compare import Cell, Comparison, Confirmation, Judged
+from mlbench.comparison.kinds import KINDS
 from mlbench.comparison.verdicts import SpeedVerdict
 
 
 def cells_to_confirm(comparison: Comparison) -> list[Cell]:
-    """Return the cells with a number that turns could settle (`Judged.is_open`), those with a loss first."""
-    found = [cell for cell in comparison.cells if any(each.is_open for each in cell.speeds)]
+    """Return the cells with a loss, then those with a speed that turns could settle (`Judged.is_open`)."""
+    found = [cell for cell in comparison.cells if has_loss(cell) or any(each.is_open for each in cell.speeds)]
     return sorted(found, key=lambda cell: not has_loss(cell))
 
 
 def has_loss(cell: Cell) -> bool:
-    """Return whether a number is slower than on other days, or suspected to be."""
-    return any(each.is_by_history for each in cell.speeds)
+    """Return whether a number is worse than on other days, or suspected to be."""
+    return any(each.is_by_history for each in cell.numbers)
 
 
 def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
@@ -26,7 +28,7 @@ def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
     slower, faster or the same, and no suspicion.
     """
     measured = {cell.key: cell for cell in in_turns.cells if cell.speeds}
-    pairs = [(cell, _confirmed(cell, measured.get(cell.key, cell), comparison.margin)) for cell in comparison.cells]
+    pairs = [(cell, _confirmed(cell, measured.get(cell.key, cell), comparison.margins)) for cell in comparison.cells]
     made = (each for before, after in pairs if before.key in measured for each in _confirmations(before, after))
     return replace(comparison, cells=tuple(after for _, after in pairs), confirmed=(*comparison.confirmed, *made))
 
@@ -38,21 +40,27 @@ def with_speeds(comparison: Comparison, measured: Comparison | None) -> Comparis
     return replace(comparison, cells=cells)
 
 
-def _confirmed(cell: Cell, measured: Cell, margin: float) -> Cell:
-    losses = {each.measure for each in cell.speeds if each.is_by_history}
-    speeds = (_or_suspected(each, margin) if each.measure in losses else each for each in measured.speeds)
-    return replace(cell, speeds=tuple(speeds))
+def _confirmed(cell: Cell, measured: Cell, margins: Mapping[str, float]) -> Cell:
+    losses = {each.measure for each in cell.numbers if each.is_by_history}
+    speeds, resources = (
+        tuple(_or_suspected(each, margins[each.kind]) if each.measure in losses else each for each in numbers)
+        for numbers in (measured.speeds, measured.resources)
+    )
+    return replace(cell, speeds=speeds, resources=resources or cell.resources)
 
 
 def _or_suspected(each: Judged, margin: float) -> Judged:
-    if each.verdict is not SpeedVerdict.CANNOT_TELL or not each.effect or each.effect.ratio * (1 + margin) >= 1:
+    if each.verdict is not SpeedVerdict.CANNOT_TELL or not each.effect:
+        return each
+    loss = each.effect.ratio if KINDS[each.kind].is_amount else 1 / each.effect.ratio
+    if loss <= 1 + margin:
         return each
     reason = f"interleaved x {each.effect.ratio:.3f}, but {each.reason}"
     return replace(each, verdict=SpeedVerdict.SUSPECTED, reason=reason)
 
 
 def _confirmations(before: Cell, after: Cell) -> list[Confirmation]:
-    verdicts = {each.measure: each for each in after.speeds}
+    verdicts = {each.measure: each for each in after.numbers}
     return [
         Confirmation(
             cell=before.name,
@@ -61,6 +69,6 @@ def _confirmations(before: Cell, after: Cell) -> list[Confirmation]:
             before=each.verdict,
             after=verdicts[each.measure].verdict,
         )
-        for each in before.speeds
-        if each.is_open and each.measure in verdicts
+        for each in before.numbers
+        if (each.is_by_history or (each.is_open and each in before.speeds)) and each.measure in verdicts
     ]

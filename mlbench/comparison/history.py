@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mlbench.comparison.comparability import Difference, differences, further_differences, key_of
 from mlbench.comparison.compare import cell_name
 from mlbench.comparison.effect import Effect
+from mlbench.comparison.kinds import KINDS, SPEED, MeasureKind, in_direction, margins_of, of_kind
 from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
+from mlbench.comparison.resources import resources_of
 from mlbench.comparison.sessions import split_sessions, split_tags
 from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.steps import SHORTEST, session_means, spread_of, steps_in
@@ -44,7 +46,7 @@ class Step:
     index: int
     """Index of the first point after it."""
     effect: Effect
-    """Effect of the level after it against the level before."""
+    """Effect of the level after it against the level before; of an amount, 2 is twice as much."""
     verdict: SpeedVerdict
     """Faster or slower."""
     differences: tuple[Difference, ...]
@@ -69,6 +71,8 @@ class History:
     measure: str
     unit: str
     higher_is_better: bool
+    kind: str = SPEED.name
+    """The name of its `kinds.MeasureKind`."""
     points: tuple[Point, ...]
     spread: float
     """Variation from session to session, as a share: 0.01 is one percent. Steps are not part of it."""
@@ -100,14 +104,14 @@ class History:
 def histories_of(
     records: Sequence[RunRecord],
     *,
-    margin: float = MARGIN,
+    margin: float | Mapping[str, float] = MARGIN,
     whole: Callable[[RunRecord], RunRecord] = lambda record: record,
 ) -> list[History]:
     """Return the history of each number of each kind of run, in the order of their names.
 
     Args:
         records: of any kinds, in any order.
-        margin: smaller relative steps are ignored.
+        margin: smaller relative steps are ignored: of speeds, or by the names of `kinds.KINDS`.
         whole: reads the rest of a record that was read in part; called for the runs before and after each step.
 
     Raises:
@@ -117,28 +121,31 @@ def histories_of(
     for record in sorted(records, key=lambda record: record.created):
         kind = (*key_of(record, ()), *(CONDITIONS[name](record) for name in _SAME_THROUGHOUT))
         kinds.setdefault(kind, []).append(record)
-    return [history for kind in sorted(kinds) for history in _histories(kinds[kind], margin, whole)]
+    margins = margins_of(margin)
+    return [history for kind in sorted(kinds) for history in _histories(kinds[kind], margins, whole)]
 
 
 def _histories(
-    records: Sequence[RunRecord], margin: float, whole: Callable[[RunRecord], RunRecord]
+    records: Sequence[RunRecord], margins: Mapping[str, float], whole: Callable[[RunRecord], RunRecord]
 ) -> Sequence[History]:
     """Return a history for each measure of runs of one kind."""
     counted = [record for record in records if not why_not_counted(record)]
-    measures = [{each.name: each for each in measures_of(record)} for record in counted]
-    reason = why_loads_differ(counted)
+    measures = [{each.name: each for each in (*measures_of(record), *resources_of(record))} for record in counted]
+    differ = why_loads_differ(counted)
     found = []
     for name in dict.fromkeys(name for each in measures for name in each):
         runs = [(record, each[name]) for record, each in zip(counted, measures, strict=True) if name in each]
-        history = _history(runs, margin, reason, whole)
-        found.append(replace(history, set_aside=len(records) - len(runs)))
+        kind = KINDS[runs[0][1].kind]
+        history = _history(runs, margins[kind.name], differ if kind.shows_speed else "", whole)
+        taken = len(runs) if kind is SPEED else len(counted)
+        found.append(replace(history, set_aside=len(records) - taken))
     return found
 
 
 def _history(
     runs: Sequence[tuple[RunRecord, Measure]], margin: float, reason: str, whole: Callable[[RunRecord], RunRecord]
 ) -> History:
-    first, found = runs[0][1], {id(record): measure.value for record, measure in runs}
+    first, kind, found = runs[0][1], KINDS[runs[0][1].kind], {id(record): measure.value for record, measure in runs}
     sessions = split_sessions([record for record, _ in runs])
     groups = [(index, some) for index, session in enumerate(sessions) for some in split_tags(session)]
     points = [_point(some, [found[id(record)] for record in some], index) for index, some in groups]
@@ -152,10 +159,12 @@ def _history(
         measure=first.name,
         unit=first.unit,
         higher_is_better=first.higher_is_better,
+        kind=first.kind,
         points=tuple(points),
         spread=spread_of(session_means(values, among)),
         steps=tuple(
-            _step(index, effect, whole(groups[index - 1][1][-1]), whole(groups[index][1][0])) for index, effect in steps
+            _step(index, effect, kind, before=whole(groups[index - 1][1][-1]), after=whole(groups[index][1][0]))
+            for index, effect in steps
         ),
         reason=reason,
     )
@@ -173,10 +182,10 @@ def _point(runs: Sequence[RunRecord], values: Sequence[float], session: int) -> 
     )
 
 
-def _step(index: int, effect: Effect, before: RunRecord, after: RunRecord) -> Step:
+def _step(index: int, effect: Effect, kind: MeasureKind, *, before: RunRecord, after: RunRecord) -> Step:
     return Step(
         index=index,
-        effect=effect,
-        verdict=SpeedVerdict.FASTER if effect.ratio > 1 else SpeedVerdict.SLOWER,
+        effect=in_direction(effect, kind),
+        verdict=of_kind(SpeedVerdict.FASTER if effect.ratio > 1 else SpeedVerdict.SLOWER, kind),
         differences=(*differences(before, after), *further_differences(before, after)),
     )

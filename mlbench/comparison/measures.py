@@ -23,6 +23,8 @@ class Measure:
     value: float
     unit: str
     higher_is_better: bool
+    kind: str = "speed"
+    """The name of its `kinds.MeasureKind`."""
 
 
 def measures_of(record: RunRecord) -> Iterator[Measure]:

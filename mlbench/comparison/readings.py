@@ -8,7 +8,7 @@ from datetime import datetime
 
 from mlbench.comparison.effect import Effect, unknown_effect
 from mlbench.comparison.sessions import LEAST_PAIRS, pairs_in_turns, split_sessions
-from mlbench.comparison.spread import Session, Source
+from mlbench.comparison.spread import USUAL, Assumed, Session, Source
 from mlbench.comparison.tested import Tested, compare_by_sessions, compare_deliberate, compare_pairs
 
 
@@ -37,7 +37,9 @@ class Readings:
     """Likewise of the new side's kind, where the sides differ on purpose; None: they are of one kind."""
 
 
-def measure_difference(sides: Readings, margin: float) -> tuple[Tested | None, Effect | None, str]:
+def measure_difference(
+    sides: Readings, margin: float, assumed: Assumed = USUAL
+) -> tuple[Tested | None, Effect | None, str]:
     """Return the effect with its noise, the effect alone, and why it cannot have a verdict.
 
     Both sides have a number. Pairs of interleaved runs count where there are enough, sessions otherwise.
@@ -50,7 +52,7 @@ def measure_difference(sides: Readings, margin: float) -> tuple[Tested | None, E
     unknown = unknown_effect(*([value for session in side for value in session] for side in (ours, theirs)))
     if sides.again:
         return None, unknown, f"the base was measured again, but not in at least {LEAST_PAIRS} turns with the new runs"
-    tested = _by_sessions(sides, margin)
+    tested = _by_sessions(sides, margin, assumed)
     if tested is None:
         return None, unknown, "one run cannot show noise; repeat the base with --repeat 5, and measure on more days"
     return tested, tested.effect, ""
@@ -82,15 +84,17 @@ def in_sessions(readings: Sequence[Reading]) -> list[Session]:
     return [session for session in by_session if session]
 
 
-def _by_sessions(sides: Readings, margin: float) -> Tested | None:
+def _by_sessions(sides: Readings, margin: float, assumed: Assumed) -> Tested | None:
     """Judge a difference by the sessions of the base and earlier ones of the same kind.
 
     Where the sides differ on purpose, earlier sessions of the new side's kind are a group of their own.
     """
     ours, theirs = in_sessions(sides.base), in_sessions(sides.new)
     if sides.of_new is not None:
-        return compare_deliberate(ours, theirs, in_sessions([*sides.base, *sides.of_base]), in_sessions(sides.of_new))
+        of_base, of_new = in_sessions([*sides.base, *sides.of_base]), in_sessions(sides.of_new)
+        return compare_deliberate(ours, theirs, of_base=of_base, of_new=of_new, assumed=assumed)
     last = max(each.created for each in sides.base if each.value is not None)
     before = [*sides.base, *(each for each in sides.of_base if each.created <= last)]
     after = [each for each in sides.of_base if each.created > last]
-    return compare_by_sessions(ours, theirs, before=in_sessions(before), after=in_sessions(after), margin=margin)
+    known = in_sessions(before), in_sessions(after)
+    return compare_by_sessions(ours, theirs, before=known[0], after=known[1], margin=margin, assumed=assumed)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlbench.comparison.comparability import knowing
 from mlbench.comparison.effect import Effect, is_bimodal
-from mlbench.comparison.measures import measures_of, why_loads_differ, why_not_counted
+from mlbench.comparison.exact import compare_exactly
+from mlbench.comparison.kinds import KINDS, MeasureKind
+from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
 from mlbench.comparison.readings import Reading, Readings, measure_difference, odd_runs
+from mlbench.comparison.resources import resources_of, setup_of
 from mlbench.comparison.tested import Tested, signed_logarithm
 from mlbench.records.facts import conditions_of
 from mlbench.records.run_record import RunRecord
+
+Numbers = Callable[[RunRecord], Mapping[str, Measure]]
+"""Returns the numbers of a run that are compared, by name; none of a run that does not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,37 +39,49 @@ class Speed:
 
     name: str
     unit: str
+    kind: MeasureKind
     base: tuple[float, ...]
     new: tuple[float, ...]
     effect: Effect | None
     tested: Tested | None
-    """The effect with its noise; None where there is nothing to compare."""
+    """The effect with its noise; None where there is nothing to compare, or no noise."""
     reason: str
     """Reason why it cannot be called the same, even if it looks so; empty otherwise."""
     odd: tuple[str, ...] = ()
     """Runs that are far from the others of their session, and left out of the effect."""
 
 
-def measure_speeds(sides: Sides, margin: float) -> list[Speed]:
-    """Return each number that both sides have; both have a valid run. Changes below the margin count as the same."""
-    base, new = _counted(sides.again or sides.base), _counted(sides.new)
+def measure_numbers(sides: Sides, margins: Mapping[str, float]) -> list[Speed]:
+    """Return each number that both sides have, speeds first; both sides have a valid run.
+
+    Args:
+        sides: the runs.
+        margins: by kind; smaller changes count as the same.
+    """
+    earlier = _earlier(sides)
+    numbers = _numbers(sides, is_deliberate=earlier.is_deliberate)
     first, second = (
-        dict.fromkeys(each.name for record in side for each in measures_of(record)) for side in (base, new)
+        dict.fromkeys(name for record in side for name in numbers(record))
+        for side in (sides.again or sides.base, sides.new)
     )
-    of_base, of_new = _earlier(sides)
-    return [_speed(name, sides, (of_base, of_new), margin) for name in first if name in second]
+    return [_speed(name, sides, earlier, numbers, margins) for name in first if name in second]
 
 
 def _counted(records: Sequence[RunRecord]) -> list[RunRecord]:
     return [record for record in records if not why_not_counted(record)]
 
 
-Earlier = tuple[Sequence[RunRecord], Sequence[RunRecord] | None]
-"""Other runs of the base's kind, and of the new side's; None where that is the same kind."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Earlier:
+    """Runs of a history that were made under the same conditions as a side, before the new ones."""
+
+    of_base: Sequence[RunRecord]
+    of_new: Sequence[RunRecord]
+    is_deliberate: bool
+    """Whether the sides differ in these conditions, which somebody allowed."""
 
 
-def _earlier(sides: Sides) -> Earlier:
-    """Return the runs of a history that were made under the same conditions as a side, before the new ones."""
+def _earlier(sides: Sides) -> _Earlier:
     base, new = _counted(sides.base), _counted(sides.new)
     named = {record.run_id for record in (*sides.base, *sides.new)}
     until = min(record.created for record in new)
@@ -72,24 +91,49 @@ def _earlier(sides: Sides) -> Earlier:
     ]
     base_facts, new_facts = conditions_of(base[0]), conditions_of(new[0])
     of_base, of_new = ([record for each, record in earlier if each == facts] for facts in (base_facts, new_facts))
-    return of_base, None if base_facts == new_facts else of_new
+    return _Earlier(of_base=of_base, of_new=of_new, is_deliberate=base_facts != new_facts)
 
 
-def _speed(name: str, sides: Sides, earlier: Earlier, margin: float) -> Speed:
-    base, new = _counted(sides.again or sides.base), _counted(sides.new)
-    ours, theirs = (
-        [each for record in side for each in measures_of(record) if each.name == name] for side in (base, new)
+def _numbers(sides: Sides, *, is_deliberate: bool) -> Numbers:
+    """Return how the numbers of a run are read; of resources only where its setup is the one that both sides have.
+
+    The batch that a run chose by measuring decides its memory, and is no property of the product. Of sides that differ
+    on purpose each has its own.
+    """
+    setups = [Counter(map(setup_of, _counted(side))) for side in (sides.again or sides.base, sides.new)]
+    shared = max(setups[0].keys() & setups[1].keys(), key=lambda each: min(side[each] for side in setups), default="")
+    found: dict[int, Mapping[str, Measure]] = {}
+
+    def numbers(record: RunRecord) -> Mapping[str, Measure]:
+        if id(record) not in found:
+            has_setup = is_deliberate or setup_of(record) == shared
+            measures = [*measures_of(record), *(resources_of(record) if has_setup else ())]
+            found[id(record)] = {} if why_not_counted(record) else {each.name: each for each in measures}
+        return found[id(record)]
+
+    return numbers
+
+
+def _speed(name: str, sides: Sides, earlier: _Earlier, numbers: Numbers, margins: Mapping[str, float]) -> Speed:
+    base, new = (
+        [numbers(record)[name] for record in side if name in numbers(record)]
+        for side in (sides.again or sides.base, sides.new)
     )
-    one, other = (tuple(each.value for each in side) for side in (ours, theirs))
-    readings, tested, effect = _readings(name, sides, earlier), None, None
-    if not (reason := why_loads_differ([*base, *new])):
-        tested, effect, reason = measure_difference(readings, margin)
+    one, other = (tuple(each.value for each in side) for side in (base, new))
+    kind = KINDS[new[0].kind]
+    readings, margin, tested, effect = _readings(name, sides, earlier, numbers), margins[kind.name], None, None
+    reason = why_loads_differ(_counted([*(sides.again or sides.base), *sides.new])) if kind.shows_speed else ""
+    if kind.is_exact:
+        effect, reason = compare_exactly(one, other, margin)
+    elif not reason:
+        tested, effect, reason = measure_difference(readings, margin, kind.assumed)
     humps = [side for side, values in (("base", one), ("new", other)) if is_bimodal(values)]
     if tested and humps:
         reason = f"the {humps[0]} runs are bimodal: something switched between two states"
     return Speed(
         name=name,
-        unit=theirs[0].unit,
+        unit=new[0].unit,
+        kind=kind,
         base=one,
         new=other,
         effect=effect,
@@ -99,21 +143,18 @@ def _speed(name: str, sides: Sides, earlier: Earlier, margin: float) -> Speed:
     )
 
 
-def _readings(name: str, sides: Sides, earlier: Earlier) -> Readings:
+def _readings(name: str, sides: Sides, earlier: _Earlier, numbers: Numbers) -> Readings:
     """Return one number of all runs: the only place where records become the numbers that are compared."""
-    base, new, again, of_base, of_new = (
-        [_reading(name, record) for record in records or ()]
-        for records in (sides.base, sides.new, sides.again, *earlier)
-    )
-    return Readings(base=base, new=new, again=again, of_base=of_base, of_new=None if earlier[1] is None else of_new)
 
+    def read(record: RunRecord) -> Reading:
+        found = numbers(record).get(name)
+        value = signed_logarithm(found.value, higher_is_better=found.higher_is_better) if found else None
+        return Reading(run_id=record.run_id, created=record.created, duration_ns=record.duration_ns, value=value)
 
-def _reading(name: str, record: RunRecord) -> Reading:
-    found = () if why_not_counted(record) else (each for each in measures_of(record) if each.name == name)
-    values = [signed_logarithm(each.value, higher_is_better=each.higher_is_better) for each in found]
-    return Reading(
-        run_id=record.run_id,
-        created=record.created,
-        duration_ns=record.duration_ns,
-        value=values[0] if values else None,
+    return Readings(
+        base=[*map(read, sides.base)],
+        new=[*map(read, sides.new)],
+        again=[*map(read, sides.again)],
+        of_base=[*map(read, earlier.of_base)],
+        of_new=[*map(read, earlier.of_new)] if earlier.is_deliberate else None,
     )

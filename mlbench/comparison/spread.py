@@ -18,11 +18,19 @@ import numpy as np
 ENOUGH_SESSIONS = 10
 """Number of sessions that show the spread; with fewer, an assumption replaces them."""
 
-ASSUMED = 0.05
-"""The spread from session to session where too few are known, as a share: shared machines differ by that much."""
 
-ASSUMED_FREEDOM = 8
-"""Weight of the assumption: as if it came from nine sessions."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """The spread from session to session where too few are known."""
+
+    spread: float
+    """As a share."""
+    freedom: float
+    """Weight of the assumption: 8 as if it came from nine sessions."""
+
+
+USUAL = Assumed(spread=0.05, freedom=8)
+"""The speed of shared machines differs by that much."""
 
 CORRELATION = 0.8
 """Correlation of neighbouring repeats, assumed where only the spread within a session is known."""
@@ -116,12 +124,13 @@ def _near_middle(session: Session, reach: float) -> Session:
     return near if 2 * len(near) > len(session) else session
 
 
-def measure_spread(groups: Sequence[Sequence[Session]]) -> Spread | None:
+def measure_spread(groups: Sequence[Sequence[Session]], assumed: Assumed = USUAL) -> Spread | None:
     """Return the spread between sessions; None where there is only one run.
 
     Args:
         groups: sessions whose means may be compared with each other (one machine, one request), oldest first. Several
             groups when the two sides of a comparison differ on purpose.
+        assumed: counts where these are too few, unless they differ by more.
     """
     known = [group for group in groups if group]
     sessions = [session for group in known for session in group]
@@ -139,8 +148,8 @@ def measure_spread(groups: Sequence[Sequence[Session]]) -> Spread | None:
     if len(sessions) - len(known) + 1 >= ENOUGH_SESSIONS:
         between, source = measured, Source.SESSIONS
     else:
-        between, source = max(measured, ASSUMED**2, _variance_of_mean(within**2, repeats)), Source.ASSUMED
-        freedom = ASSUMED_FREEDOM
+        between, source = max(measured, assumed.spread**2, _variance_of_mean(within**2, repeats)), Source.ASSUMED
+        freedom = assumed.freedom
     return Spread(
         source=source,
         between=float(np.sqrt(between)),

@@ -14,6 +14,8 @@ import numpy as np
 
 from mlbench.comparison.effect import Effect, effect_of_pairs, effect_of_sessions
 from mlbench.comparison.spread import (
+    USUAL,
+    Assumed,
     Session,
     Source,
     Spread,
@@ -79,13 +81,14 @@ def compare_pairs(differences: Sequence[float]) -> Tested:
     return Tested(effect=effect, foreseen=effect, spread=spread, odd=odd)
 
 
-def compare_by_sessions(
+def compare_by_sessions(  # noqa: PLR0913 - two sides, the sessions before and after, and two assumptions
     base: Sequence[Session],
     new: Sequence[Session],
     *,
     before: Sequence[Session],
     after: Sequence[Session],
     margin: float,
+    assumed: Assumed = USUAL,
 ) -> Tested | None:
     """Judge a difference by how much sessions of one kind differ; None where that is unknown.
 
@@ -95,11 +98,12 @@ def compare_by_sessions(
         before: all sessions up to the newest of the base's, the base's among them, oldest first.
         after: those since then, without the new ones.
         margin: changes below it count as the same.
+        assumed: how much sessions differ where too few are known.
     """
     (base, new, before, after), odd = _without_odd_runs(base, new, before, after)
     is_change = abs(_level(new) - _level(base)) > math.log1p(margin)
     known = [*before, *(drop_sessions_like(_level(new), _level(base), after) if is_change else after)]
-    spread, whole = (_spread_by_state(each[-MOST_SESSIONS:], margin) for each in (known, [*before, *after]))
+    spread, whole = (_spread_by_state(each[-MOST_SESSIONS:], margin, assumed) for each in (known, [*before, *after]))
     if spread is None or whole is None:
         return None
     effect, foreseen = (effect_of_sessions(base, new, each) for each in (spread, whole))
@@ -107,7 +111,12 @@ def compare_by_sessions(
 
 
 def compare_deliberate(
-    base: Sequence[Session], new: Sequence[Session], of_base: Sequence[Session], of_new: Sequence[Session]
+    base: Sequence[Session],
+    new: Sequence[Session],
+    *,
+    of_base: Sequence[Session],
+    of_new: Sequence[Session],
+    assumed: Assumed = USUAL,
 ) -> Tested | None:
     """Judge a difference between sides that differ on purpose; None where nothing shows how much sessions differ.
 
@@ -116,9 +125,10 @@ def compare_deliberate(
         new: likewise.
         of_base: all sessions of the base's kind, the base's among them, oldest first.
         of_new: earlier sessions of the new side's kind.
+        assumed: how much sessions differ where too few are known.
     """
     (base, new, *groups), odd = _without_odd_runs(base, new, of_base, of_new)
-    spread = measure_spread(groups)
+    spread = measure_spread(groups, assumed)
     if spread is None:
         return None
     effect = effect_of_sessions(base, new, spread)
@@ -133,10 +143,10 @@ def _without_odd_runs(*groups: Sequence[Session]) -> tuple[list[list[Session]], 
     return found, tuple(value for session, left in pairs for value in session if value not in left)
 
 
-def _spread_by_state(sessions: Sequence[Session], margin: float) -> Spread | None:
+def _spread_by_state(sessions: Sequence[Session], margin: float, assumed: Assumed) -> Spread | None:
     """Return the spread of sessions at one speed of the machine, and the distance between its speeds."""
     states = find_states(sessions, margin)
-    spread = measure_spread(states.sessions)
+    spread = measure_spread(states.sessions, assumed)
     if spread is None or not states.returns:
         return spread
     return replace(spread, slowest=min(states.levels), fastest=max(states.levels), returns=states.returns)

@@ -33,8 +33,11 @@ class SpeedVerdict(StrEnum):
 
     FASTER = "faster"
     SLOWER = "slower"
+    BETTER = "better"
+    """Less of something that is no speed: memory, time to start."""
+    WORSE = "worse"
     SUSPECTED = "suspected"
-    """Slower, but other cells changed too: the machine may be the cause."""
+    """Slower or worse, but other cells changed too: the machine may be the cause."""
     SAME = "same"
     CANNOT_TELL = "cannot tell"
 
@@ -47,6 +50,10 @@ class Number:
     tested: Tested
     is_result: bool = True
     """Whether it is a throughput or a latency, not a tail or an energy: a machine's speed affects all of these."""
+
+
+Witnesses = tuple[Sequence[Number], float]
+"""Numbers of cells, and the margin below which these count as the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +78,13 @@ class Decision:
     """Reason why it is only suspected."""
 
 
-def judge_together(numbers: Sequence[Number], margin: float) -> list[Decision]:
+def judge_together(numbers: Sequence[Number], margin: float, witnesses: Witnesses | None = None) -> list[Decision]:
     """Return the verdict of each number of a comparison.
+
+    Args:
+        numbers: of one kind.
+        margin: smaller changes count as the same.
+        witnesses: the numbers that show whether the machine changed; None: these.
 
     The chance of any false alarm among all of them is one in a hundred (Holm). Speeds that a machine was seen to
     alternate between count for all results: a cell that has not shown its second speed yet has one too. If half of the
@@ -85,7 +97,7 @@ def judge_together(numbers: Sequence[Number], margin: float) -> list[Decision]:
     for number, tested, p_value in zip(numbers, allowed, p_values, strict=True):
         verdict, companions = decide(tested.effect, p_value, margin), None
         if verdict is SpeedVerdict.SLOWER and tested.spread.source is not Source.TURNS and not tested.is_deliberate:
-            companions = find_companions(number, numbers, margin)
+            companions = find_companions(number, *(witnesses or (numbers, margin)))
         verdict = SpeedVerdict.SUSPECTED if companions else verdict
         decisions.append(Decision(verdict=verdict, tested=tested, companions=companions))
     return decisions

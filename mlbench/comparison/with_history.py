@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from mlbench.comparison.compare import Comparison, compare
@@ -19,7 +19,7 @@ def compare_with_history(  # noqa: PLR0913 - two sides, what may differ, and how
     new: Sequence[RunRecord],
     *,
     across: Collection[str] = (),
-    margin: float = MARGIN,
+    margin: float | Mapping[str, float] = MARGIN,
     accuracy_margin: float = ACCURACY_MARGIN,
     again: Sequence[RunRecord] = (),
 ) -> Comparison:
@@ -28,9 +28,8 @@ def compare_with_history(  # noqa: PLR0913 - two sides, what may differ, and how
     Raises:
         IncomparableRunsError, UsageError: as `compare`; a margin is no share.
     """
-    for name, share in (("margin", margin), ("accuracy_margin", accuracy_margin)):
-        if not 0 <= share < 1:
-            raise UsageError(f"{name} is {share:g}.", hint="It is a share from 0 to below 1.")
+    if not 0 <= accuracy_margin < 1:
+        raise UsageError(f"accuracy_margin is {accuracy_margin:g}.", hint="It is a share from 0 to below 1.")
     return compare(
         base,
         new,

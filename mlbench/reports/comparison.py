@@ -6,11 +6,12 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
-from mlbench.comparison.compare import Cell, Comparison, Judged
 from mlbench.comparison.effect import Effect
+from mlbench.comparison.kinds import KINDS, SPEED
+from mlbench.comparison.outcome import Cell, Comparison, Guard, Judged
 from mlbench.comparison.scores import Score
 from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import SpeedVerdict
@@ -34,7 +35,7 @@ _COUNTS = re.compile(r", \d+ and \d+ runs$")
 MOST_NAMED = 3
 """Most runs that are named for a difference; others are counted."""
 
-WORSE = (SpeedVerdict.SLOWER, "less accurate", "missing", "no valid run")
+WORSE = (SpeedVerdict.SLOWER, SpeedVerdict.WORSE, "less accurate", "missing", "no valid run")
 """Verdicts of rows that are regressions."""
 
 
@@ -93,8 +94,23 @@ def comparison_counts(comparison: Comparison) -> str:
     differing = {each.fact for cell in comparison.cells for each in cell.differences}
     nothing = "nothing is slower" if "backend" in differing else "no regression"
     if comparison.is_blind_to_speed:
-        return f"{nothing}, but no speed could be judged: {counts}"
+        others = _guarded(guard for guard in comparison.guards if guard.kind != SPEED.name)
+        return f"{nothing}, but no speed could be judged: {counts}{others and f'; detectable today: {others}'}"
+    if any(guard.judged for guard in comparison.guards) and comparison.not_judged:
+        return f"{nothing} ({counts}); detectable today: {_guarded(comparison.guards)}"
     return f"{nothing} in what could be judged: {counts}" if comparison.not_judged else f"{nothing}: {counts}"
+
+
+def _guarded(guards: Iterable[Guard]) -> str:
+    """Return the loss that would be detected in the worst cell of each kind: ``speed, losses of 31% or more``."""
+    return "; ".join(f"{each.kind}, {_guard(each)}" for each in guards)
+
+
+def _guard(guard: Guard) -> str:
+    if guard.detectable is None:
+        return "nothing"
+    some = f" in {guard.judged} of {guard.count}" if guard.judged < guard.count else ""
+    return f"{'growth' if KINDS[guard.kind].is_amount else 'losses'} of {guard.detectable:.0%} or more{some}"
 
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
@@ -105,6 +121,7 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
         f"{'still' if each.after is each.before else 'now'} {each.after}."
         for each in comparison.confirmed
     )
+    yield from _resource_notes(comparison)
     if any(each.is_by_history for cell in comparison.cells for each in cell.speeds):
         yield "Slower than on other days. Interleaved runs show whether the code or the machine is the cause."
     for cell in comparison.cells:
@@ -114,8 +131,27 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
     yield from _differing(comparison.cells)
     if any(each.detectable is not None for cell in comparison.cells for each in cell.speeds):
         yield "Detectable: the smallest slowdown that 80 % of such comparisons would report."
-    margins = f"less than {comparison.margin:.0%}, of a score less than {comparison.accuracy_margin:.1%}"
+    kinds = {guard.kind for guard in comparison.guards} - {SPEED.name}
+    others = "".join(
+        f", of {name} less than {share:.0%}" for name, share in comparison.margins.items() if name in kinds
+    )
+    margins = f"less than {comparison.margin:.0%}, of a score less than {comparison.accuracy_margin:.1%}{others}"
     yield f"Changes counted as the same: of a speed {margins}."
+
+
+def _resource_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield the number of resources without a row, by kind, and what a growth must be to be seen."""
+    for guard in comparison.guards:
+        resources = [each for cell in comparison.cells for each in cell.resources if each.kind == guard.kind]
+        same, unsure = (
+            sum(each.verdict is verdict for each in resources)
+            for verdict in (SpeedVerdict.SAME, SpeedVerdict.CANNOT_TELL)
+        )
+        if same or unsure:
+            counts = [f"{same} the same"] * bool(same) + [f"{unsure} without a verdict"] * bool(unsure)
+            yield f"Not in the table: {guard.kind}, {', '.join(counts)}; detectable: {_guard(guard)}."
+    if any(map(_has_row, (each for cell in comparison.cells for each in cell.resources))):
+        yield "Memory, times to start and work are amounts: x 2 is twice as much."
 
 
 def _differing(cells: Sequence[Cell]) -> Iterator[str]:
@@ -163,7 +199,7 @@ def comparison_junit(comparison: Comparison) -> str:
     """
     suite = ElementTree.Element("testsuite", name="mlbench regress")
     for cell in comparison.cells:
-        for each in cell.speeds:
+        for each in cell.numbers:
             skipped = each.reason if each.verdict is SpeedVerdict.CANNOT_TELL else ""
             _case(suite, cell.name, each.measure, failure=_failure(each), skipped=skipped)
         for score in cell.scores:
@@ -194,6 +230,7 @@ def comparison_json(comparison: Comparison) -> str:
         "judged": comparison.judged_count,
         "not_judged": comparison.not_judged,
         "suspected": comparison.suspected,
+        "guards": [dataclasses.asdict(each) for each in comparison.guards],
     }
     return json.dumps(finite(content), indent=2)
 
@@ -201,7 +238,7 @@ def comparison_json(comparison: Comparison) -> str:
 def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
     """Yield a row per number, per score, and per cell that only one side has, under `COLUMNS`, with `both_names`."""
     for cell in comparison.cells:
-        yield from (_speed_row(cell, each) for each in cell.speeds)
+        yield from (_speed_row(cell, each) for each in (*cell.speeds, *filter(_has_row, cell.resources)))
         yield from (_score_row(cell, score) for score in cell.scores)
         if cell.lost:
             yield (both_names(cell), "", "", "", "", "", "", "no valid run")
@@ -209,6 +246,11 @@ def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
             yield (both_names(cell), "", "", "", "", "", "", "no valid run in the base")
     yield from ((name, "", "", "", "", "", "", "missing") for name in comparison.missing)
     yield from ((name, "", "", "", "", "", "", "new") for name in comparison.added)
+
+
+def _has_row(each: Judged) -> bool:
+    """Return whether a resource has a row: a change, or a suspicion. The others are one line for all."""
+    return each.verdict not in (SpeedVerdict.SAME, SpeedVerdict.CANNOT_TELL)
 
 
 def both_names(cell: Cell) -> str:
@@ -255,7 +297,7 @@ def score_verdict(cell: Cell, score: Score) -> str:
 
 
 def _failure(each: Judged) -> str:
-    if each.verdict not in (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED) or each.effect is None:
+    if not (each.is_worse or each.verdict is SpeedVerdict.SUSPECTED) or each.effect is None:
         return ""
     base, new, ratio, interval = speed_texts(each)
     return f"{each.verdict}: {base}, then {new} ({ratio}, {interval})" + (f": {each.reason}" if each.reason else "")

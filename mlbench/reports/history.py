@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from mlbench.comparison.history import History, Level, Step
+from mlbench.comparison.kinds import KINDS, SPEED
 from mlbench.reports.comparison import interval_of
 from mlbench.reports.table import table
 from mlbench.reports.text_table import WIDTH, TextTable, print_line, wrapped_table
@@ -28,6 +29,11 @@ def history_heading(history: History) -> str:
     return f"{history.name}: {history.measure}, {plural(runs, 'run')}{among}{aside}, {first} to {last}, {spread}"
 
 
+def is_shown(history: History) -> bool:
+    """Return whether a history is shown: that of a speed, or of memory and the like where its level changed."""
+    return history.kind == SPEED.name or bool(history.steps)
+
+
 def sparkline(history: History) -> str:
     """Return a block per point, scaled to the largest value, with a bar at each step.
 
@@ -46,7 +52,8 @@ def sparkline(history: History) -> str:
 def history_table(history: History) -> TextTable:
     """Return a row per level: its start, number of runs and value, and the verdict on the step to it."""
     steps = zip(history.levels, (None, *history.steps), strict=True)
-    headings = ("since", "runs#", "level#", "speed#", "interval#", "step", "first run")
+    change = "change#" if KINDS[history.kind].is_amount else "speed#"
+    headings = ("since", "runs#", "level#", change, "interval#", "step", "first run")
     shown = table("", headings, [_row(history, *each) for each in steps])
     return wrapped_table(shown, box=None, pad_edge=False)
 
@@ -74,13 +81,18 @@ def print_histories(histories: Sequence[History], width: int | None = None) -> N
     from rich.console import Console
 
     console = Console(width=width or WIDTH)
-    for history in histories:
+    told = [each for each in histories if is_shown(each)]
+    for history in told:
         print_line(console, history_heading(history), style="bold")
         print_line(console, sparkline(history))
         console.print(history_table(history))
         for note in history_notes(history):
             print_line(console, f"  {note}")
         console.print()
+    kinds = [each.kind for each in histories if not is_shown(each)]
+    if kinds:
+        counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
+        print_line(console, f"Not shown, since their level did not change: {counts}; --json has them.")
 
 
 def _row(history: History, level: Level, step: Step | None) -> tuple[str, ...]:
@@ -92,5 +104,5 @@ def _row(history: History, level: Level, step: Step | None) -> tuple[str, ...]:
     height = quantity(level.value, history.unit)
     if step is None:
         return (since, runs, height, "", "", "", first.run_id)
-    speed = (f"x {step.effect.ratio:.3f}", interval_of(step.effect))
-    return (since, runs, height, *speed, str(step.verdict), first.run_id)
+    change = (f"x {step.effect.ratio:.3f}", interval_of(step.effect))
+    return (since, runs, height, *change, str(step.verdict), first.run_id)

@@ -22,9 +22,11 @@ def duration(nanoseconds: float, digits: int = 3) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """Return a measured value with its unit; nanoseconds become what suits them."""
+    """Return a measured value with its unit; nanoseconds and bytes become what suits them."""
     if value is None:
         return "no result"
+    if unit == "bytes":
+        return size(value)
     return duration(value) if unit == "ns" else f"{three_digits(value)} {unit}"
 
 

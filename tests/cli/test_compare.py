@@ -192,8 +192,13 @@ def test_strict_fails_where_something_could_not_be_judged(mlbench, store, tmp_pa
     arguments = ("regress", tonight, "--baseline", "good")
     outcome = mlbench(*arguments, "--junit", tmp_path / "junit.xml", "--markdown", tmp_path / "summary.md")
     assert outcome.exit_code == 0, outcome.output
-    assert outcome.stdout.startswith("no regression in what could be judged: 0 judged, 2 not judged\n")
-    assert "no regression in what could be judged: 0 judged, 2 not judged" in (tmp_path / "summary.md").read_text()
+    assert outcome.stdout.startswith(
+        "no regression (0 judged, 2 not judged); detectable today: speed, losses of 29% or more\n"
+    )
+    assert (
+        "no regression (0 judged, 2 not judged); detectable today: speed, losses of 29% or more"
+        in (tmp_path / "summary.md").read_text()
+    )
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
     skipped = {
         case.get("name"): case.find("skipped").get("message") for case in suite if case.find("skipped") is not None

@@ -224,7 +224,8 @@ def rules_table(run: RunRecord) -> ReportTable | None:
 def comparison_rows_table(comparison: Comparison) -> ReportTable:
     """Return the comparison as `mlbench compare` prints it."""
     numbers = {"base", "new", "change", "interval", "detectable"}
-    tones = {SpeedVerdict.FASTER: "good", SpeedVerdict.CANNOT_TELL: "quiet", **dict.fromkeys(WORSE, "bad")}
+    tones: dict[str, str] = dict.fromkeys((SpeedVerdict.FASTER, SpeedVerdict.BETTER), "good")
+    tones |= {SpeedVerdict.CANNOT_TELL: "quiet", **dict.fromkeys(WORSE, "bad")}
     return table(
         "Both sides, number by number",
         [f"{name}#" if name in numbers else name for name in COLUMNS],

@@ -18,8 +18,10 @@ MOST_DOTS = 60
 """Most dots of a chart; with more sessions each dot stands for several."""
 
 _HEIGHT = 150
-_TONES = {SpeedVerdict.FASTER: "var(--good)", SpeedVerdict.SLOWER: WARN}
-TONES = {SpeedVerdict.FASTER: "good", SpeedVerdict.SLOWER: "bad"}
+TONES = {
+    **dict.fromkeys((SpeedVerdict.FASTER, SpeedVerdict.BETTER), "good"),
+    **dict.fromkeys((SpeedVerdict.SLOWER, SpeedVerdict.WORSE), "bad"),
+}
 """Classes of the style sheet."""
 
 
@@ -58,7 +60,9 @@ def _layers(history: History, steps: Sequence[Mark]) -> list[Any]:
     lines = points(levels).mark_rule(strokeWidth=2.2, color=INK)
     found = [marks, lines.encode(altair.X("x:T"), altair.X2("x2"), altair.Y("y:Q"))]
     for step, mark in zip(history.steps, steps, strict=True):
-        rule = points([mark]).mark_rule(strokeDash=[3, 3], color=_TONES[step.verdict])
+        rule = points([mark]).mark_rule(
+            strokeDash=[3, 3], color=WARN if TONES[step.verdict] == "bad" else "var(--good)"
+        )
         found.append(rule.encode(altair.X("x:T")))
     return found
 

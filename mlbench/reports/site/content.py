@@ -13,6 +13,7 @@ from mlbench.comparison.sessions import newest_of_a_tag, split_sessions
 from mlbench.comparison.tested import MOST_SESSIONS
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.stored_runs import RunKind, StoredRuns
+from mlbench.reports.history import is_shown
 from mlbench.reports.summary import Combination, Summary, scenario_order, summarise
 
 MOST_REPEATS = 20
@@ -76,13 +77,13 @@ class WorkloadContent:
         return sorted(found, key=lambda each: each.when, reverse=True)
 
 
-def read_workloads(stored: StoredRuns, margin: float) -> Iterator[WorkloadContent]:
+def read_workloads(stored: StoredRuns, margin: float | Mapping[str, float]) -> Iterator[WorkloadContent]:
     """Yield each workload, in the order of their names; only one at a time is in memory."""
     for name in sorted({kind.newest.workload for kind in stored.kinds}):
         yield _read_workload(name, stored, margin)
 
 
-def _read_workload(name: str, stored: StoredRuns, margin: float) -> WorkloadContent:
+def _read_workload(name: str, stored: StoredRuns, margin: float | Mapping[str, float]) -> WorkloadContent:
     runs = {key: _runs_of(kinds, stored) for key, kinds in _by_combination(stored.kinds, name).items()}
     shown = {
         key: [stored.read_whole(run) for run in newest_of_a_tag(some)[-MOST_REPEATS:]] for key, some in runs.items()
@@ -119,9 +120,12 @@ def _runs_of(kinds: Sequence[RunKind], stored: StoredRuns) -> list[RunRecord]:
 
 
 def _newest_histories(histories: Sequence[History]) -> Iterator[History]:
-    """Yield one history of each number; of several, as after a change of the data, the newest."""
+    """Yield one history of each number; of several, as after a change of the data, the newest.
+
+    Those of memory and the like are only yielded where their level changed.
+    """
     newest: dict[str, History] = {}
-    for each in histories:
+    for each in filter(is_shown, histories):
         known = newest.get(each.measure)
         if known is None or each.points[-1].created > known.points[-1].created:
             newest[each.measure] = each

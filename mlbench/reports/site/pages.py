@@ -87,7 +87,7 @@ class _RunPage:
     disclaimer: str = DISCLAIMER
 
 
-def site_pages(stored: StoredRuns, title: str, margin: float) -> Iterator[tuple[str, str]]:
+def site_pages(stored: StoredRuns, title: str, margin: float | Mapping[str, float]) -> Iterator[tuple[str, str]]:
     """Yield each page's path and text; the first page comes last, since it summarises the others.
 
     Args:

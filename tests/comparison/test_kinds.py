@@ -1,0 +1,188 @@
+"""Memory, times to start and work, each with a margin, a noise and a family of tests of its own."""
+
+import json
+import random
+from datetime import timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from mlbench.cli import main
+from mlbench.comparison.compare import compare
+from mlbench.comparison.kinds import KINDS, kind_named, margins_of
+from mlbench.comparison.verdicts import SpeedVerdict
+from mlbench.errors import UsageError
+from mlbench.reports.comparison import comparison_junit, comparison_markdown
+
+STAGES = {"start": 200, "load": 40, "compile": 300, "warm-up": 400}
+"""Milliseconds, as of ResNet-50 on ONNX Runtime on two cores."""
+NAMES = ("peak memory", "time to load", "time to compile", "time to warm up")
+
+
+@pytest.fixture
+def session(a_run):
+    """Make five runs that differ by a few percent in time and by a thousandth in memory."""
+
+    def session(name, *, memory=166e6, times=1.0, days=0, backend="onnxruntime", **changes):
+        chance, made = random.Random(name), []
+        for number in range(5):
+            value = 1000 * chance.uniform(0.99, 1.01)
+            result = a_run().result.model_dump() | {"value": value}
+            stages = {
+                stage: round(ms * 1e6 * chance.uniform(0.9, 1.1) * (1 if stage == "start" else times))
+                for stage, ms in STAGES.items()
+            }
+            fields = {
+                "run_id": f"{name}-{number}",
+                "tag": name,
+                "backend": backend,
+                "created": a_run().created + timedelta(days=days, minutes=number),
+                "result": result,
+                "stages_ns": stages,
+                "peak_memory_bytes": round(memory * chance.uniform(0.9995, 1.0005)),
+                "engine": {"kind": "batch", "batch": 32, "samples": 3200},
+            }
+            made.append(a_run(**fields | changes))
+        return made
+
+    return session
+
+
+def verdicts_of(comparison):
+    return {each.measure: each.verdict for cell in comparison.cells for each in cell.resources}
+
+
+def test_ten_times_the_memory_and_the_times_to_start_is_worse_on_the_first_day(session):
+    base, new = session("old"), session("new", memory=1660e6, times=10, days=1)
+    comparison = compare(base, new)
+    assert verdicts_of(comparison) == dict.fromkeys(NAMES, SpeedVerdict.WORSE)
+    assert comparison.is_worse
+    told = {each.measure: each.effect.ratio for each in comparison.cells[0].resources}
+    assert told["peak memory"] == pytest.approx(10, rel=0.01)
+
+
+def test_eight_cells_that_all_take_ten_times_as_much_are_worse_and_not_suspected(session):
+    cells = [f"backend{number}" for number in range(8)]
+    base = [run for name in cells for run in session(f"{name} old", backend=name)]
+    new = [run for name in cells for run in session(f"{name} new", backend=name, memory=1660e6, times=10, days=1)]
+    comparison = compare(base, new)
+    assert set(verdicts_of(comparison).values()) == {SpeedVerdict.WORSE}
+    assert not comparison.suspected
+
+
+def test_a_regression_of_each_names_it_in_every_form_and_fails(session, tmp_path, monkeypatch):
+    results = tmp_path / "results"
+    monkeypatch.setenv("MLBENCH_RESULTS", str(results))
+    for run in (*session("old"), *session("new", memory=1660e6, times=10, days=1)):
+        (results / run.run_id).mkdir(parents=True)
+        (results / run.run_id / "record.json").write_text(run.text())
+    CliRunner().invoke(main, ["baseline", "save", "good", "old"])
+    files = [tmp_path / "junit.xml", tmp_path / "summary.md"]
+    words = ["regress", "new", "--baseline", "good", "--junit", str(files[0]), "--markdown", str(files[1])]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1, done.output
+    as_json = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)
+    in_json = {each["measure"] for each in as_json["cells"][0]["resources"] if each["verdict"] == "worse"}
+    assert in_json == set(NAMES)
+    for text in (done.stdout, *(file.read_text() for file in files)):
+        assert all(name in " ".join(text.split()) for name in NAMES), text
+    allowed = [word for name in ("memory=95%", "startup=0.95") for word in ("--margin", name)]
+    assert CliRunner().invoke(main, [*words, *allowed]).exit_code == 1, "ten times is beyond 95 % too"
+    assert CliRunner().invoke(main, [*words, "--margin", "cache=5%"]).exit_code == 2
+
+
+def test_equals_are_the_same_or_untold_and_nobody_is_told_a_speed_is_worse(session):
+    comparison = compare(session("old"), session("new", days=1))
+    assert not comparison.is_worse
+    assert verdicts_of(comparison)["peak memory"] is SpeedVerdict.SAME
+
+
+def test_a_margin_is_the_kinds_own_and_leaves_speeds_alone(session):
+    base, new = session("old"), session("new", memory=1.4 * 166e6, days=1)
+    assert verdicts_of(compare(base, new))["peak memory"] is SpeedVerdict.WORSE
+    assert verdicts_of(compare(base, new, margin={"memory": 0.5}))["peak memory"] is SpeedVerdict.SAME
+    assert compare(base, new, margin={"memory": 0.5}).margin == 0.05
+
+
+def test_memory_that_fell_is_better_and_no_regression(session):
+    comparison = compare(session("old"), session("new", memory=80e6, days=1))
+    assert verdicts_of(comparison)["peak memory"] is SpeedVerdict.BETTER
+    assert not comparison.is_worse
+
+
+def test_a_run_that_searched_a_batch_or_exported_graphs_is_no_witness_of_either(session):
+    base, new = session("old"), session("new", days=1)
+    searched = {"kind": "batch", "batch": 32, "samples": 3200, "sweep_samples_per_s": {"32": 5000.0}}
+    first = session("first", memory=300e6, times=10, days=1, engine=searched)[0]
+    stages = first.stages_ns | {"export": 15_000_000_000}
+    first = first.model_copy(update={"stages_ns": stages})
+    comparison = compare(base, [first, *new])
+    by_name = {each.measure: each for each in comparison.cells[0].resources}
+    assert [len(by_name[name].new) for name in NAMES] == [5, 6, 5, 5]
+    assert not comparison.is_worse
+    alone = compare(base, [first])
+    assert [each.measure for each in alone.cells[0].resources] == ["time to load"]
+
+
+def test_sides_that_chose_other_batches_are_not_compared_in_memory(session):
+    other = {"kind": "batch", "batch": 128, "samples": 3200}
+    base, new = session("old"), session("new", memory=600e6, days=1, engine=other)
+    assert compare(base, new).cells[0].resources == ()
+    across = compare(base, session("new", memory=600e6, days=1, engine=other, backend="pytorch"), across=["backend"])
+    assert verdicts_of(across)["peak memory"] is SpeedVerdict.WORSE, "each backend has its own batch"
+
+
+def test_start_up_that_grew_where_all_speeds_fell_is_only_suspected(session, a_run):
+    slow = a_run().result.model_dump() | {"value": 500.0}
+    base = [run for n in range(5) for run in session(f"{n} old", backend=f"backend{n}")]
+    new = [run for n in range(5) for run in session(f"{n} new", backend=f"backend{n}", times=10, days=1, result=slow)]
+    comparison = compare(base, new)
+    assert verdicts_of(comparison)["time to compile"] is SpeedVerdict.SUSPECTED
+    assert any("changed in speed" in each for each in comparison.suspected)
+
+
+def test_counts_of_work_are_compared_exactly_and_only_where_they_repeat(session):
+    def work(*calls):
+        return [
+            {"graphs": [graph(each)], "operations_per_sample": 4e9, "bytes_per_sample": 1.0}
+            | {"samples_per_s": None, "useful_share": None}
+            for each in calls
+        ]
+
+    def graph(calls):
+        return {"graph": "resnet50", "calls": calls, "shapes": 1, "operations": 1, "bytes": 1}
+
+    def with_work(name, days, *calls):
+        runs = session(name, days=days)
+        return [
+            type(run).model_validate(run.model_dump() | {"work": each})
+            for run, each in zip(runs, work(*calls), strict=True)
+        ]
+
+    base = with_work("old", 0, 100, 100, 100, 100, 100)
+    judged = verdicts_of(compare(base, with_work("new", 1, 102, 102, 102, 102, 102)))
+    assert judged["graph calls per sample"] is SpeedVerdict.WORSE  # by 2 %, of which 1 may be the last batch's
+    assert judged["operations per sample"] is SpeedVerdict.SAME
+    judged = compare(base, with_work("new", 1, 100, 104, 110, 120, 130)).cells[0].resources[-2]
+    assert (judged.measure, judged.verdict) == ("graph calls per sample", SpeedVerdict.CANNOT_TELL)
+    assert judged.reason == "repeats differ by 30.0%, so it is no exact number"
+
+
+def test_the_headline_says_what_the_first_day_guards(session):
+    text = comparison_markdown(compare(session("old"), session("new", days=1, accuracy=None)), title="t")
+    # one number: t(0.995; 8) = 3.36 and t(0.9; 8) = 1.40 times 1.4142 * 5 %: exp(-0.336) = 0.71
+    assert "detectable today: speed, losses of 29% or more; memory, growth of 7% or more; start-up, growth of" in text
+
+
+def test_each_number_of_each_kind_is_a_case(session):
+    text = comparison_junit(compare(session("old"), session("new", days=1)))
+    assert all(f'name="{name}"' in text for name in NAMES)
+
+
+def test_kinds_are_named_as_people_write_them():
+    assert kind_named("startup") is kind_named("Start-Up") is KINDS["start-up"]
+    with pytest.raises(UsageError, match="unknown kind"):
+        kind_named("disk")
+    with pytest.raises(UsageError, match="margin of memory is 1"):
+        margins_of({"memory": 1.0})
+    assert margins_of(0.1) == {name: 0.1 if name == "speed" else kind.margin for name, kind in KINDS.items()}
