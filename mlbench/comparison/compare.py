@@ -19,10 +19,11 @@ from mlbench.comparison.kinds import SPEED, margins_of
 from mlbench.comparison.measures import why_not_counted
 from mlbench.comparison.outcome import Cell, Comparison, Confirmation, Guard, Judged
 from mlbench.comparison.scores import ACCURACY_MARGIN, are_targets_met, judge_scores
-from mlbench.comparison.speeds import Sides, Speed, measure_numbers
+from mlbench.comparison.speeds import Sides, Speed, measure_numbers, shared_setup
 from mlbench.comparison.verdicts import MARGIN
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.beside import count_neighboured
+from mlbench.records.facts import conditions_of
 from mlbench.records.machine.other_work import count_beside
 from mlbench.records.run_record import RunRecord
 
@@ -126,7 +127,7 @@ def _cell(sides: Sides, across: Collection[str], accuracy_margin: float) -> Cell
         misses_target=are_targets_met(base) and not are_targets_met(new),
         set_aside=tuple(aside),
         differences=(*forced, *further_differences(one, other)) if is_known else (),
-        beside=tuple(_describe_beside(sides)),
+        beside=(*_describe_beside(sides), *_describe_setups(one, other, sides)),
         lost=has_base and not has_new,
         is_without_base=not has_base,
         failed_runs=sum(bool(why_not_counted(record)) for record in new),
@@ -140,6 +141,13 @@ def _describe_beside(sides: Sides) -> Iterator[str]:
             yield f"{side} {found}"
         if found := count_neighboured([record.beside for record in records]):
             yield f"{side} {found}"
+
+
+def _describe_setups(one: RunRecord, other: RunRecord, sides: Sides) -> Iterator[str]:
+    """Yield why resources are not compared; sides that differ on purpose may differ in their setup."""
+    _, reason = shared_setup(sides)
+    if reason and conditions_of(one) == conditions_of(other):
+        yield reason
 
 
 def _numbers(sides: Sides, margins: Mapping[str, float]) -> list[Speed]:

@@ -94,14 +94,23 @@ def _earlier(sides: Sides) -> _Earlier:
     return _Earlier(of_base=of_base, of_new=of_new, is_deliberate=base_facts != new_facts)
 
 
+def shared_setup(sides: Sides) -> tuple[str, str]:
+    """Return the setup that most runs of both sides have, and why there is none; one of the two is empty."""
+    setups = [Counter(map(setup_of, _counted(side))) for side in (sides.again or sides.base, sides.new)]
+    shared = max(setups[0].keys() & setups[1].keys(), key=lambda each: min(side[each] for side in setups), default="")
+    if shared or not all(setups):
+        return shared, ""
+    base, new = (next(iter(side)) for side in setups)
+    return "", f"memory and start-up are not compared: the base had {base}, the new side {new}"
+
+
 def _numbers(sides: Sides, *, is_deliberate: bool) -> Numbers:
     """Return how the numbers of a run are read; of resources only where its setup is the one that both sides have.
 
     The batch that a run chose by measuring decides its memory, and is no property of the product. Of sides that differ
     on purpose each has its own.
     """
-    setups = [Counter(map(setup_of, _counted(side))) for side in (sides.again or sides.base, sides.new)]
-    shared = max(setups[0].keys() & setups[1].keys(), key=lambda each: min(side[each] for side in setups), default="")
+    shared, _ = shared_setup(sides)
     found: dict[int, Mapping[str, Measure]] = {}
 
     def numbers(record: RunRecord) -> Mapping[str, Measure]:

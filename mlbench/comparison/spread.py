@@ -18,6 +18,9 @@ import numpy as np
 ENOUGH_SESSIONS = 10
 """Number of sessions that show the spread; with fewer, an assumption replaces them."""
 
+CORRELATION = 0.8
+"""Correlation of neighbouring repeats, assumed where only the spread within a session is known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
@@ -27,13 +30,12 @@ class Assumed:
     """As a share."""
     freedom: float
     """Weight of the assumption: 8 as if it came from nine sessions."""
+    correlation: float = CORRELATION
+    """Correlation of the repeats of a session, so that their spread shows that of sessions where it is larger."""
 
 
 USUAL = Assumed(spread=0.05, freedom=8)
 """The speed of shared machines differs by that much."""
-
-CORRELATION = 0.8
-"""Correlation of neighbouring repeats, assumed where only the spread within a session is known."""
 
 _FAR = 4.0, 40.0
 """A run is odd so many standard deviations from the middle of its session: 4, where one normal run in 16,000 lies, and
@@ -148,7 +150,8 @@ def measure_spread(groups: Sequence[Sequence[Session]], assumed: Assumed = USUAL
     if len(sessions) - len(known) + 1 >= ENOUGH_SESSIONS:
         between, source = measured, Source.SESSIONS
     else:
-        between, source = max(measured, assumed.spread**2, _variance_of_mean(within**2, repeats)), Source.ASSUMED
+        of_repeats = _variance_of_mean(within**2, repeats, assumed.correlation)
+        between, source = max(measured, assumed.spread**2, of_repeats), Source.ASSUMED
         freedom = assumed.freedom
     return Spread(
         source=source,
@@ -201,12 +204,12 @@ def _inflation(means: np.ndarray) -> tuple[float, float]:
     return (1 - 1 / count) / (1 - share), max(1 / share - 1, _LEAST_FREEDOM)
 
 
-def _variance_of_mean(variance: float, repeats: float) -> float:
+def _variance_of_mean(variance: float, repeats: float, correlation: float) -> float:
     """Return the variance of the mean of correlated repeats, from the variance that they show around it."""
     count = max(round(repeats), 1)
     if count < 2:
         return variance
-    share = _share_of_mean(CORRELATION, count)
+    share = _share_of_mean(correlation, count)
     return variance * (1 - 1 / count) * share / (1 - share)
 
 

@@ -140,7 +140,9 @@ def test_a_margin_that_is_given_is_the_one_that_is_used(mlbench, store, option, 
     assert json.loads(mlbench("regress", "new", "--baseline", "b", option, value, "--json").stdout)[field] == value
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-0.1", "1", "much"])
+@pytest.mark.parametrize(
+    "value", ["nan", "inf", "-0.1", "1", "much", "100%", "5%%", "memory=nan", "memory=", "=5%", "disk=5%", "a=b=5%"]
+)
 def test_a_margin_that_is_no_share_is_refused(mlbench, value):
     done = mlbench("compare", "a", "b", "--margin", value)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)

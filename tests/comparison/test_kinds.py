@@ -127,7 +127,11 @@ def test_a_run_that_searched_a_batch_or_exported_graphs_is_no_witness_of_either(
 def test_sides_that_chose_other_batches_are_not_compared_in_memory(session):
     other = {"kind": "batch", "batch": 128, "samples": 3200}
     base, new = session("old"), session("new", memory=600e6, days=1, engine=other)
-    assert compare(base, new).cells[0].resources == ()
+    (cell,) = compare(base, new).cells
+    assert cell.resources == ()
+    (note,) = (each for each in cell.beside if each.startswith("memory and start-up are not compared"))
+    assert "the base had batch 32, instances 1" in note
+    assert "the new side batch 128" in note
     across = compare(base, session("new", memory=600e6, days=1, engine=other, backend="pytorch"), across=["backend"])
     assert verdicts_of(across)["peak memory"] is SpeedVerdict.WORSE, "each backend has its own batch"
 
