@@ -31,7 +31,7 @@ from mlbench.system.folders import cache_folder
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 8
+VERSION = 9
 """Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000
@@ -69,6 +69,7 @@ _COLUMNS = {
     "work": "STRUCT(operations_per_sample DOUBLE, bytes_per_sample DOUBLE)",
     "roofline": "STRUCT(share DOUBLE, bound VARCHAR)",
     "samples": "MAP(VARCHAR, BIGINT)",
+    "stages_ns": "MAP(VARCHAR, BIGINT)",
     "settings": "JSON",
     "load": "JSON",
     "engine": "JSON",

@@ -26,10 +26,15 @@ MOST_RUNS = 10_000
 
 _FIELDS = "folder, run_id, created, duration_ns, mlbench_version, tag, repeat, status, failure"
 
+_HAS_SEARCHED = " OR ".join(
+    f"coalesce(engine->>'$.{name}', '{{}}') <> '{{}}'" for name in ("sweep_samples_per_s", "sweep_tokens_per_s")
+)
+"""Whether a run searched for its batch: it says nothing about memory and warm-up, and neither is read of it."""
+
 _NOT_READ: Mapping[str, Any] = {
     name: each.get_default(call_default_factory=True, validated_data={})
     for name, each in RunRecord.model_fields.items()
-    if name in ("accuracy", "overhead_ns_per_sample", "work", "roofline", "not_measured", "peak_memory_bytes")
+    if name in ("accuracy", "overhead_ns_per_sample", "work", "roofline", "not_measured")
     or name in ("samples", "limits", "engine", "runtime", "other_work")
 }
 """Fields that are empty in partially read records."""
@@ -67,7 +72,8 @@ class StoredRuns:
         rows = self._database.execute(
             f'SELECT {_FIELDS}, result."value", result.unit, result.higher_is_better, {latencies}, '
             "verdict.is_valid, verdict.is_accurate, verdict.is_conformant, energy, "
-            "TRY_CAST(load->>'$.target_qps' AS DOUBLE) FROM stored.records WHERE kind = ? "
+            f"TRY_CAST(load->>'$.target_qps' AS DOUBLE), stages_ns, peak_memory_bytes, {_HAS_SEARCHED} "
+            "FROM stored.records WHERE kind = ? "
             "ORDER BY created DESC, folder DESC LIMIT ?",
             [kind.id, MOST_RUNS],
         ).fetchall()
@@ -111,7 +117,8 @@ def open_stored_runs(results: Path) -> Iterator[StoredRuns]:
 def _in_part(newest: RunRecord, values: Sequence[Any]) -> RunRecord:
     """Return the record of a row, with the conditions of the newest run of its kind."""
     run_id, created, duration_ns, version, tag, repeat, status, failure, *others = values
-    value, unit, higher_is_better, latency_ns, is_valid, is_accurate, is_conformant, energy, target_qps = others
+    value, unit, higher_is_better, latency_ns, is_valid, is_accurate, is_conformant, energy, target_qps, *more = others
+    stages_ns, peak_bytes, has_searched = more
     result = verdict = None
     if unit is not None:
         result = ResultRecord.model_construct(
@@ -134,6 +141,10 @@ def _in_part(newest: RunRecord, values: Sequence[Any]) -> RunRecord:
             "failure": FailureRecord.model_construct(**failure, log_tail="") if failure else None,
             "result": result,
             "verdict": verdict,
+            "stages_ns": {
+                name: spent_ns for name, spent_ns in (stages_ns or {}).items() if name != "warm-up" or not has_searched
+            },
+            "peak_memory_bytes": None if has_searched else peak_bytes,
             "energy": EnergyRecord.model_construct(**energy) if energy else None,
             "beside": newest.beside and newest.beside.model_copy(update={"runs": [], "strayed": []}),
             "load": {} if target_qps is None else {"target_qps": target_qps},

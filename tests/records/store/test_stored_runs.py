@@ -53,7 +53,15 @@ def in_part(results):
 
 
 def test_histories_of_runs_read_in_part_are_those_of_whole_runs(store, a_night, results):
-    whole = [store(a_night(night, repeat)) for night in range(20) for repeat in (1, 2)]
+    spent = {"stages_ns": {"load": 40_000_000, "compile": 300_000_000, "warm-up": 400_000_000}}
+    kept = {"engine": {"kind": "batch", "batch": 8}}
+    whole = [
+        store(a_night(night, repeat, peak_memory_bytes=10**8 * (1 + (night > 11)), **spent, **kept))
+        for night in range(20)
+        for repeat in (1, 2)
+    ]
+    searched = {"kind": "batch", "batch": 8, "sweep_samples_per_s": {"8": 100.0}}
+    whole.append(store(a_night(19, 3, engine=searched, peak_memory_bytes=10**9, **spent)))
     late = a_night(0).result.model_dump() | {"latency_ns": {"99.00_percentile_latency": 5_000_000}, "value": 90.0}
     facts = facts_of_older({"scenario": "Server"})
     meter = {"joules": 9.0, "seconds": 3.0, "source": "RAPL", "covers": "package-0", "joules_per_sample": 0.5}
@@ -70,11 +78,14 @@ def test_histories_of_runs_read_in_part_are_those_of_whole_runs(store, a_night, 
         found = histories_of(parts, whole=stored.read_whole)
     assert found == histories_of(whole)
     (step,) = found[0].steps
+    (memory,) = (each for each in found if each.measure == "peak memory" and each.steps)
+    assert (memory.steps[0].verdict, memory.steps[0].effect.ratio) == ("worse", pytest.approx(2))
     assert [str(each) for each in step.differences] == ["torch differs: 2.9, then 2.10"]
     assert {each.measure.partition(" (")[0] for each in found} == {
-        *("throughput", "99th percentile latency", "energy per sample")
+        *("throughput", "99th percentile latency", "energy per sample", "peak memory"),
+        *("time to load", "time to compile", "time to warm up"),
     }
-    assert "queries/s" in found[1].reason
+    assert "queries/s" in next(each for each in found if each.measure.startswith("99th")).reason
 
 
 def test_what_was_not_read_is_empty_and_not_that_of_another_run(store, a_night, results):
