@@ -182,7 +182,7 @@ def compare(  # noqa: PLR0913 - the options of `mlbench compare`
     new: Runs,
     *,
     across: Names = (),
-    margin: float = 0.05,
+    margin: float | Mapping[str, float] = 0.05,
     accuracy_margin: float = 0.005,
     run: bool = False,
     results: Place | None = None,
@@ -193,7 +193,7 @@ def compare(  # noqa: PLR0913 - the options of `mlbench compare`
         base: a run, a folder of runs, a baseline or a tag, by its name; or a record, or several.
         new: likewise.
         across: facts that may differ though they must otherwise match: ``"backend"``, ``"hardware"``.
-        margin: smaller relative changes of a speed are ignored.
+        margin: smaller relative changes are ignored: of a speed, or by kind, ``{"speed": 0.05, "memory": 0.1}``.
         accuracy_margin: smaller relative losses of a score are ignored.
         run: ``base`` and ``new`` are suite files: make their runs first, interleaved, and compare across their
             differences.

@@ -136,7 +136,7 @@ def _histories(
     for name in dict.fromkeys(name for each in measures for name in each):
         runs = [(record, each[name]) for record, each in zip(counted, measures, strict=True) if name in each]
         kind = KINDS[runs[0][1].kind]
-        history = _history(runs, margins[kind.name], differ if kind.shows_speed else "", whole)
+        history = _history(runs, margins[kind.name], differ if kind is SPEED else "", whole)
         taken = len(runs) if kind is SPEED else len(counted)
         found.append(replace(history, set_aside=len(records) - taken))
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mlbench.comparison.comparability import knowing
 from mlbench.comparison.effect import Effect, is_bimodal
 from mlbench.comparison.exact import compare_exactly
-from mlbench.comparison.kinds import KINDS, MeasureKind
+from mlbench.comparison.kinds import KINDS, SPEED, MeasureKind
 from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
 from mlbench.comparison.readings import Reading, Readings, measure_difference, odd_runs
 from mlbench.comparison.resources import resources_of, setup_of
@@ -131,7 +131,7 @@ def _speed(name: str, sides: Sides, earlier: _Earlier, numbers: Numbers, margins
     one, other = (tuple(each.value for each in side) for side in (base, new))
     kind = KINDS[new[0].kind]
     readings, margin, tested, effect = _readings(name, sides, earlier, numbers), margins[kind.name], None, None
-    reason = why_loads_differ(_counted([*(sides.again or sides.base), *sides.new])) if kind.shows_speed else ""
+    reason = why_loads_differ(_counted([*(sides.again or sides.base), *sides.new])) if kind is SPEED else ""
     if kind.is_exact:
         effect, reason = compare_exactly(one, other, margin)
     elif not reason:
