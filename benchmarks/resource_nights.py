@@ -3,9 +3,10 @@
     python benchmarks/resource_nights.py
     python benchmarks/resource_nights.py --nights 2000
 
-`nights.py` for numbers that are no speeds. Makes up nights of eight cells, five repeats each: a speed, a peak memory
-and three times to start for each cell. Each kind is judged as `mlbench compare` judges it, with its own margin,
-assumption and family; the row "any kind" is the whole comparison. The noise is that of real repeats (decision 58).
+`nights.py` for numbers that are no speeds. Makes up nights of eight cells, five repeats each: a speed, a processor
+time, a peak memory and three times to start for each cell. Each kind is judged as `mlbench compare` judges it,
+with its own margin, assumption and family; the row "any kind" is the whole comparison. The noise is that of real
+repeats, in `docs/decisions/0058-memory-and-start-up-are-guarded-numbers.md`, and larger.
 
 Nothing changes first, so every number that is worse is a false alarm. Then the first number of each kind gets worse by
 a factor. Judged without earlier nights, as on the first day, and with twenty.
@@ -29,9 +30,14 @@ from mlbench.comparison.tested import Tested, compare_by_sessions
 from mlbench.comparison.verdicts import ALPHA, Number, SpeedVerdict, judge_together
 
 CELLS, REPEATS, EARLIER, SEED = 8, 5, 20, 20261129
-COUNTS: Mapping[str, int] = {"speed": 1, "memory": 1, "start-up": 3}
+COUNTS: Mapping[str, int] = {"speed": 1, "processor time": 1, "memory": 1, "start-up": 3}
 """Numbers of a cell."""
-FACTORS: Mapping[str, tuple[float, ...]] = {"speed": (1.1, 1.5), "memory": (1.1, 1.5), "start-up": (2.0, 10.0)}
+FACTORS: Mapping[str, tuple[float, ...]] = {
+    "speed": (1.1, 1.5),
+    "processor time": (1.05, 1.1),
+    "memory": (1.1, 1.5),
+    "start-up": (2.0, 10.0),
+}
 """By how much a number gets worse."""
 WAYS = {"first day": 0, f"{EARLIER} nights": EARLIER}
 
@@ -48,6 +54,7 @@ def machine(
         between: the standard deviation of sessions, by kind.
         within: that of the repeats of a session.
         load: the logarithm by which other load slows a session down, every second one: start-up, and speed as much.
+            Processor time only varies by more.
         cold: the same of the first run of each session, of start-up alone.
         odd: how likely a run takes a tenth more memory.
     """
@@ -62,6 +69,8 @@ def machine(
             )
             if kind == "memory":
                 values -= math.log(1.1) * (rng.random(shape) < odd)
+            elif kind == "processor time":
+                values *= 1 + load * is_busy[None, :, None]
             else:
                 values -= load * is_busy[None, :, None]
             if kind == "start-up":
@@ -72,16 +81,17 @@ def machine(
     return draw
 
 
-REAL = {"speed": 0.03, "memory": 0.009, "start-up": 0.25}, {"speed": 0.03, "memory": 0.01, "start-up": 0.25}
-QUIET = {"speed": 0.01, "memory": 0.001, "start-up": 0.05}, {"speed": 0.01, "memory": 0.0005, "start-up": 0.1}
-LARGE = {"speed": 0.05, "memory": 0.015, "start-up": 0.4}, {"speed": 0.05, "memory": 0.015, "start-up": 0.4}
+REAL = {"speed": 0.03, "processor time": 0.01, "memory": 0.009, "start-up": 0.25}
+"""Standard deviations of sessions, as of their repeats."""
+QUIET = {"speed": 0.01, "processor time": 0.003, "memory": 0.001, "start-up": 0.07}
+LARGE = {"speed": 0.05, "processor time": 0.02, "memory": 0.015, "start-up": 0.4}
 MACHINES: Mapping[str, Draw] = {
-    "quiet": machine(between=QUIET[0], within=QUIET[1]),
-    "as measured, crowded": machine(between=REAL[0], within=REAL[1]),
-    "as measured, every second night beside load": machine(between=REAL[0], within=REAL[1], load=math.log(1.8)),
-    "as measured, first run three times as long": machine(between=REAL[0], within=REAL[1], cold=math.log(3)),
-    "as measured, one run in twenty takes a tenth more memory": machine(between=REAL[0], within=REAL[1], odd=0.05),
-    "half as noisy again as assumed": machine(between=LARGE[0], within=LARGE[1]),
+    "quiet": machine(between=QUIET, within=QUIET),
+    "as measured, crowded": machine(between=REAL, within=REAL),
+    "as measured, every second night beside load": machine(between=REAL, within=REAL, load=math.log(1.8)),
+    "as measured, first run three times as long": machine(between=REAL, within=REAL, cold=math.log(3)),
+    "as measured, one run in twenty takes a tenth more memory": machine(between=REAL, within=REAL, odd=0.05),
+    "half as noisy again as assumed": machine(between=LARGE, within=LARGE),
 }
 
 
@@ -107,7 +117,8 @@ def numbers_of(name: str, drawn: Mapping[str, np.ndarray], loss: float = 0.0) ->
 
 def judge(name: str, numbers: Sequence[Number], speeds: Sequence[Number]) -> list[SpeedVerdict]:
     """Judge the numbers of a kind as a comparison does."""
-    witnesses = {"speed": (speeds, KINDS["speed"].margin), "": ((), 0.0)}[KINDS[name].witnesses]
+    of_kind = {"speed": (speeds, KINDS["speed"].margin), "": ((), 0.0)}
+    witnesses = of_kind.get(KINDS[name].witnesses, (numbers, KINDS[name].margin))
     return [each.verdict for each in judge_together(numbers, KINDS[name].margin, witnesses)]
 
 

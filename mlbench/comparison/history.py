@@ -12,7 +12,7 @@ from mlbench.comparison.compare import cell_name
 from mlbench.comparison.effect import Effect
 from mlbench.comparison.kinds import KINDS, SPEED, MeasureKind, in_direction, margins_of, of_kind
 from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
-from mlbench.comparison.resources import resources_of
+from mlbench.comparison.resources import processor_time_of, resources_of
 from mlbench.comparison.sessions import split_sessions, split_tags
 from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.steps import SHORTEST, session_means, spread_of, steps_in
@@ -130,7 +130,7 @@ def _histories(
 ) -> Sequence[History]:
     """Return a history for each measure of runs of one kind."""
     counted = [record for record in records if not why_not_counted(record)]
-    measures = [{each.name: each for each in (*measures_of(record), *resources_of(record))} for record in counted]
+    measures = [_numbers(record) for record in counted]
     differ = why_loads_differ(counted)
     found = []
     for name in dict.fromkeys(name for each in measures for name in each):
@@ -140,6 +140,10 @@ def _histories(
         taken = len(runs) if kind is SPEED else len(counted)
         found.append(replace(history, set_aside=len(records) - taken))
     return found
+
+
+def _numbers(record: RunRecord) -> Mapping[str, Measure]:
+    return {each.name: each for each in (*measures_of(record), *processor_time_of(record), *resources_of(record))}
 
 
 def _history(

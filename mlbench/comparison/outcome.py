@@ -87,7 +87,7 @@ class Cell:
     """The facts its runs share (`comparability.key_of`); two cells may have the same name."""
     speeds: tuple[Judged, ...]
     resources: tuple[Judged, ...] = ()
-    """Numbers of other kinds: memory, start-up, work."""
+    """Numbers of other kinds: processor time, memory, start-up, work."""
     scores: tuple[Score, ...]
     misses_target: bool
     """Whether a required target that the base met is now missed."""

@@ -28,6 +28,16 @@ def resources_of(record: RunRecord) -> Iterator[Measure]:
     yield from _work(record)
 
 
+def processor_time_of(record: RunRecord) -> Iterator[Measure]:
+    """Yield the processor time of a sample or token, if it was measured: on an accelerator it is the host's share.
+
+    It was taken in a pass of its own, so it does not depend on the batch or the load of the test.
+    """
+    if found := record.processor_time:
+        share = "host's " if found.covers == "host" else ""
+        yield _amount(f"{share}processor time per {found.unit}", found.relative_ns, "ns", "processor time")
+
+
 def _memory(record: RunRecord) -> Iterator[Measure]:
     amounts = {
         "peak memory": record.peak_memory_bytes,

@@ -12,7 +12,7 @@ from mlbench.comparison.exact import compare_exactly
 from mlbench.comparison.kinds import KINDS, SPEED, MeasureKind
 from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
 from mlbench.comparison.readings import Reading, Readings, measure_difference, odd_runs
-from mlbench.comparison.resources import resources_of, setup_of
+from mlbench.comparison.resources import processor_time_of, resources_of, setup_of
 from mlbench.comparison.tested import Tested, signed_logarithm
 from mlbench.records.facts import conditions_of
 from mlbench.records.run_record import RunRecord
@@ -116,7 +116,8 @@ def _numbers(sides: Sides, *, is_deliberate: bool) -> Numbers:
     def numbers(record: RunRecord) -> Mapping[str, Measure]:
         if id(record) not in found:
             has_setup = is_deliberate or setup_of(record) == shared
-            measures = [*measures_of(record), *(resources_of(record) if has_setup else ())]
+            resources = resources_of(record) if has_setup else ()
+            measures = [*measures_of(record), *processor_time_of(record), *resources]
             found[id(record)] = {} if why_not_counted(record) else {each.name: each for each in measures}
         return found[id(record)]
 

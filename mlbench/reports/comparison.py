@@ -110,7 +110,10 @@ def _guard(guard: Guard) -> str:
     if guard.detectable is None:
         return "nothing"
     some = f" in {guard.judged} of {guard.count}" if guard.judged < guard.count else ""
-    return f"{'growth' if KINDS[guard.kind].is_amount else 'losses'} of {guard.detectable:.0%} or more{some}"
+    if not KINDS[guard.kind].is_amount:
+        return f"losses of {guard.detectable:.0%} or more{some}"
+    large = guard.detectable >= 1
+    return f"growth {f'to x {1 + guard.detectable:.1f}' if large else f'of {guard.detectable:.0%}'} or more{some}"
 
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
@@ -130,7 +133,7 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
         yield from (f"{cell.name}, {each}." for each in cell.beside)
     yield from _differing(comparison.cells)
     if any(each.detectable is not None for cell in comparison.cells for each in cell.speeds):
-        yield "Detectable: the smallest slowdown that 80 % of such comparisons would report."
+        yield "Detectable: the smallest slowdown or growth that 80 % of such comparisons would report."
     kinds = {guard.kind for guard in comparison.guards} - {SPEED.name}
     others = "".join(
         f", of {name} less than {share:.0%}" for name, share in comparison.margins.items() if name in kinds
@@ -142,7 +145,8 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
 def _resource_notes(comparison: Comparison) -> Iterator[str]:
     """Yield the number of resources without a row, by kind, and what a growth must be to be seen."""
     for guard in comparison.guards:
-        resources = [each for cell in comparison.cells for each in cell.resources if each.kind == guard.kind]
+        resources = [each for cell in comparison.cells for each in cell.resources if not _has_row(each)]
+        resources = [each for each in resources if each.kind == guard.kind]
         same, unsure = (
             sum(each.verdict is verdict for each in resources)
             for verdict in (SpeedVerdict.SAME, SpeedVerdict.CANNOT_TELL)
@@ -151,7 +155,7 @@ def _resource_notes(comparison: Comparison) -> Iterator[str]:
             counts = [f"{same} the same"] * bool(same) + [f"{unsure} without a verdict"] * bool(unsure)
             yield f"Not in the table: {guard.kind}, {', '.join(counts)}; detectable: {_guard(guard)}."
     if any(map(_has_row, (each for cell in comparison.cells for each in cell.resources))):
-        yield "Memory, times to start and work are amounts: x 2 is twice as much."
+        yield "Processor time, memory, times to start and work are amounts: x 2 is twice as much."
 
 
 def _differing(cells: Sequence[Cell]) -> Iterator[str]:
@@ -249,8 +253,8 @@ def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
 
 
 def _has_row(each: Judged) -> bool:
-    """Return whether a resource has a row: a change, or a suspicion. The others are one line for all."""
-    return each.verdict not in (SpeedVerdict.SAME, SpeedVerdict.CANNOT_TELL)
+    """Return whether a resource has a row: a processor time, a change, a suspicion. The others are one line for all."""
+    return KINDS[each.kind].shows_speed or each.verdict not in (SpeedVerdict.SAME, SpeedVerdict.CANNOT_TELL)
 
 
 def both_names(cell: Cell) -> str:

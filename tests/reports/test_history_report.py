@@ -135,3 +135,17 @@ def test_all_of_it_is_printed_at_any_width(capsys, width):
     printed = " ".join(capsys.readouterr().out.split())
     assert "█│▁" in printed
     assert "bert: throughput" in printed
+
+
+def test_memory_and_times_to_start_are_shown_where_their_level_changed(capsys):
+    changes = {"kind": "memory", "unit": "bytes", "higher_is_better": False}
+    steady = history(2.0**20, 2.0**20, measure="peak memory", **changes)
+    grown = history(2.0**20, 2.0**21, measure="peak memory of the device", steps=(step(1, 2.0),), **changes)
+    print_histories([history(100.0, 100.0), steady, grown])
+    printed = capsys.readouterr().out
+    assert "throughput, 2 runs" in printed
+    assert "peak memory of the device" in printed
+    assert "1.00 MiB" in printed
+    assert "2.00 MiB" in printed
+    assert "peak memory," not in printed
+    assert "Not shown, since their level did not change: memory 1; --json has them." in printed

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench.errors import DataError
+from mlbench.records.machine.processor_time import ProcessorTimeRecord
 from mlbench.records.run_record import FailureRecord, ResultRecord, RunRecord, VerdictRecord, read
 from mlbench.records.store.index import open_index
 from mlbench.records.store.reading import no_runs
@@ -72,7 +73,8 @@ class StoredRuns:
         rows = self._database.execute(
             f'SELECT {_FIELDS}, result."value", result.unit, result.higher_is_better, {latencies}, '
             "verdict.is_valid, verdict.is_accurate, verdict.is_conformant, energy, "
-            f"TRY_CAST(load->>'$.target_qps' AS DOUBLE), stages_ns, peak_memory_bytes, {_HAS_SEARCHED} "
+            f"TRY_CAST(load->>'$.target_qps' AS DOUBLE), stages_ns, processor_time, "
+            f"peak_memory_bytes, {_HAS_SEARCHED} "
             "FROM stored.records WHERE kind = ? "
             "ORDER BY created DESC, folder DESC LIMIT ?",
             [kind.id, MOST_RUNS],
@@ -118,7 +120,7 @@ def _in_part(newest: RunRecord, values: Sequence[Any]) -> RunRecord:
     """Return the record of a row, with the conditions of the newest run of its kind."""
     run_id, created, duration_ns, version, tag, repeat, status, failure, *others = values
     value, unit, higher_is_better, latency_ns, is_valid, is_accurate, is_conformant, energy, target_qps, *more = others
-    stages_ns, peak_bytes, has_searched = more
+    stages_ns, processor_time, peak_bytes, has_searched = more
     result = verdict = None
     if unit is not None:
         result = ResultRecord.model_construct(
@@ -145,6 +147,7 @@ def _in_part(newest: RunRecord, values: Sequence[Any]) -> RunRecord:
                 name: spent_ns for name, spent_ns in (stages_ns or {}).items() if name != "warm-up" or not has_searched
             },
             "peak_memory_bytes": None if has_searched else peak_bytes,
+            "processor_time": ProcessorTimeRecord.model_construct(**processor_time) if processor_time else None,
             "energy": EnergyRecord.model_construct(**energy) if energy else None,
             "beside": newest.beside and newest.beside.model_copy(update={"runs": [], "strayed": []}),
             "load": {} if target_qps is None else {"target_qps": target_qps},

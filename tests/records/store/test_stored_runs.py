@@ -54,9 +54,19 @@ def in_part(results):
 
 def test_histories_of_runs_read_in_part_are_those_of_whole_runs(store, a_night, results):
     spent = {"stages_ns": {"load": 40_000_000, "compile": 300_000_000, "warm-up": 400_000_000}}
+    processor = {"ns": 4e6, "unit": "sample", "covers": "all", "reference_ns": 1e6, "samples": 4, "turns": 9}
     kept = {"engine": {"kind": "batch", "batch": 8}}
     whole = [
-        store(a_night(night, repeat, peak_memory_bytes=10**8 * (1 + (night > 11)), **spent, **kept))
+        store(
+            a_night(
+                night,
+                repeat,
+                peak_memory_bytes=10**8 * (1 + (night > 11)),
+                **spent,
+                **kept,
+                processor_time=processor | {"relative_ns": 4e6 + 1e4 * (night % 3)},
+            )
+        )
         for night in range(20)
         for repeat in (1, 2)
     ]
@@ -83,6 +93,7 @@ def test_histories_of_runs_read_in_part_are_those_of_whole_runs(store, a_night, 
     assert [str(each) for each in step.differences] == ["torch differs: 2.9, then 2.10"]
     assert {each.measure.partition(" (")[0] for each in found} == {
         *("throughput", "99th percentile latency", "energy per sample", "peak memory"),
+        "processor time per sample",
         *("time to load", "time to compile", "time to warm up"),
     }
     assert "queries/s" in next(each for each in found if each.measure.startswith("99th")).reason
