@@ -136,7 +136,7 @@ def _measure_until_sure(
 
 
 def _tell_why(cell: Cell, how_often: str) -> None:
-    verdicts = ", ".join(f"{each.measure} {each.verdict}" for each in cell.speeds if each.is_open)
+    verdicts = ", ".join(f"{each.measure} {each.verdict}" for each in cell.unsettled)
     echo_line(f"{cell.name}: measured again, interleaved, {how_often} ({verdicts})", to_stderr=True)
 
 

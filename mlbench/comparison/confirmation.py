@@ -11,8 +11,8 @@ from mlbench.comparison.verdicts import SpeedVerdict
 
 
 def cells_to_confirm(comparison: Comparison) -> list[Cell]:
-    """Return the cells with a loss, then those with a speed that turns could settle (`Judged.is_open`)."""
-    found = [cell for cell in comparison.cells if has_loss(cell) or any(each.is_open for each in cell.speeds)]
+    """Return the cells with a number that turns could settle (`Cell.unsettled`), those with a loss first."""
+    found = [cell for cell in comparison.cells if cell.unsettled]
     return sorted(found, key=lambda cell: not has_loss(cell))
 
 
@@ -69,6 +69,6 @@ def _confirmations(before: Cell, after: Cell) -> list[Confirmation]:
             before=each.verdict,
             after=verdicts[each.measure].verdict,
         )
-        for each in before.numbers
-        if (each.is_by_history or (each.is_open and each in before.speeds)) and each.measure in verdicts
+        for each in before.unsettled
+        if each.measure in verdicts
     ]

@@ -112,6 +112,11 @@ class Cell:
         return (*self.speeds, *self.resources)
 
     @property
+    def unsettled(self) -> tuple[Judged, ...]:
+        """Numbers that interleaved runs are made for: open speeds, and losses in anything else."""
+        return tuple(each for each in self.numbers if each.is_by_history or (each.is_open and each in self.speeds))
+
+    @property
     def is_less_accurate(self) -> bool:
         """Whether a target is newly missed, or a score is worse by more than the margin."""
         return self.misses_target or any(score.is_worse for score in self.scores)

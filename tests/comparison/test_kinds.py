@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from mlbench.cli import main
 from mlbench.comparison.compare import compare
+from mlbench.comparison.confirmation import cells_to_confirm, confirm
 from mlbench.comparison.kinds import KINDS, kind_named, margins_of
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.errors import UsageError
@@ -193,6 +194,30 @@ def test_kinds_are_named_as_people_write_them():
     with pytest.raises(UsageError, match="margin of memory is 1"):
         margins_of({"memory": 1.0})
     assert margins_of(0.1) == {name: 0.1 if name == "speed" else kind.margin for name, kind in KINDS.items()}
+
+
+def interleaved(runs, *, offset):
+    """Return runs that take turns with those of the other offset, minutes apart."""
+    begin, made = runs[0].created + timedelta(days=9), []
+    for number, run in enumerate(runs):
+        changes = {"run_id": f"{run.run_id}-turn", "created": begin + timedelta(minutes=2 * number + offset)}
+        made.append(run.model_copy(update=changes))
+    return made
+
+
+def test_memory_that_grew_is_measured_again_in_turns_and_these_decide(session):
+    base, new = session("old"), session("new", memory=1.4 * 166e6)
+    comparison = compare(base, [run.model_copy(update={"created": run.created + timedelta(days=1)}) for run in new])
+    (cell,) = cells_to_confirm(comparison)
+    assert [each.measure for each in cell.unsettled] == ["throughput", "peak memory"]
+    for side, verdict in ((session("equal"), SpeedVerdict.SAME), (new, SpeedVerdict.WORSE)):
+        again, turns = interleaved(base, offset=0), interleaved(side, offset=1)
+        confirmed = confirm(comparison, compare(base, turns, again=again))
+        assert verdicts_of(confirmed)["peak memory"] is verdict
+        assert confirmed.is_worse is (verdict is SpeedVerdict.WORSE)
+        assert ("peak memory", SpeedVerdict.WORSE, verdict) in [
+            (each.measure, each.before, each.after) for each in confirmed.confirmed
+        ]
 
 
 # processor time
