@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mlbench.comparison.effect import detectable_loss, effect_of
+from mlbench.comparison.kinds import KINDS
 from mlbench.comparison.spread import Source, drop_sessions_like, measure_spread
 from mlbench.comparison.tested import compare_by_sessions, compare_pairs
 from mlbench.comparison.verdicts import ALPHA, MARGIN, Number, SpeedVerdict, judge_together
@@ -133,3 +134,32 @@ def test_only_the_newest_sessions_in_a_row_are_dropped_for_being_like_tonight():
     history = [[-0.1], [0.0], [-0.09], [0.01], [-0.08], [-0.11]]
     assert drop_sessions_like(-0.1, 0.0, history) == [[-0.1], [0.0], [-0.09], [0.01]]
     assert drop_sessions_like(0.0, 0.0, history) == history
+
+
+AS_MEASURED = {"processor time": (0.01, 1.2), "memory": (0.009, 1.15), "start-up": (0.25, 10.0)}
+"""Standard deviation of sessions and of repeats, and a factor that the first day is to show, by kind."""
+
+
+@pytest.mark.parametrize("name", AS_MEASURED)
+def test_first_days_of_memory_and_start_up_hardly_ever_fail_without_cause_and_see_what_is_large(name):
+    """A small part of ``benchmarks/resource_nights.py``; the noise is that of decision 58."""
+    kind, (spread, factor), rng, alarms, seen = KINDS[name], AS_MEASURED[name], np.random.default_rng(3), 0, 0
+    count = NUMBERS * (3 if name == "start-up" else 1)
+
+    def verdicts(night, loss):
+        worse = [np.log([loss if number == 0 else 1.0] * 5) for number in range(count)]
+        sides = [([base], [new - by]) for (base, new), by in zip(night, worse, strict=True)]
+        tested = [
+            compare_by_sessions(base, new, before=base, after=[], margin=kind.margin, assumed=kind.assumed)
+            for base, new in sides
+        ]
+        numbers = [Number(cell=(f"{number}",), tested=each, is_result=False) for number, each in enumerate(tested)]
+        return [each.verdict for each in judge_together(numbers, kind.margin, ((), 0.0))]
+
+    for _ in range(NIGHTS):
+        sessions = spread * rng.standard_normal((count, 2, 1))
+        night = sessions + spread * rng.standard_normal((count, 2, 5))
+        alarms += SpeedVerdict.SLOWER in verdicts(night, 1.0)
+        seen += verdicts(night, factor)[0] is SpeedVerdict.SLOWER
+    assert alarms <= 1
+    assert seen >= 0.8 * NIGHTS
