@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,14 @@ import click
 
 from mlbench.cli.budget import TimeForTurns, until_sure_options
 from mlbench.cli.completions import offer_runs
-from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
+from mlbench.cli.options import (
+    accuracy_margin_option,
+    across_option,
+    margin_option,
+    results_option,
+    spell_margins,
+    word_options,
+)
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.scenario import MOST_REPEATS
 
@@ -54,7 +61,7 @@ def command(
     base: str,
     new: tuple[str, ...],
     across: tuple[str, ...],
-    margin: float,
+    margin: dict[str, float],
     accuracy_margin: float,
     results: Path,
     word: OwnWord,
@@ -120,7 +127,8 @@ class Question:
     names: tuple[str, ...]
     """The sides' names, the base first."""
     across: tuple[str, ...]
-    margin: float
+    margin: Mapping[str, float]
+    """By kind of numbers."""
     accuracy_margin: float
     results: Path
     word: OwnWord
@@ -175,6 +183,7 @@ class Question:
     def ask(self, again: MadeAgain, budget: TimeForTurns, is_for_programs: bool) -> UntilSure:
         """Repeat runs, interleaved, until each cell has a verdict or the budget is spent."""
         from mlbench.cli.until_sure import UntilSure, makers_here, plan_cells
+        from mlbench.comparison.kinds import SPEED
 
         _demand_requests(again)
         for reason in again.reasons:
@@ -183,7 +192,7 @@ class Question:
         cells = plan_cells(kinds, makers_here, across=self.across, results=self.results)
         asked = UntilSure(
             cells=cells,
-            margin=self.margin,
+            margin=self.margin[SPEED.name],
             budget=budget,
             go_on=dict.fromkeys((cell.id for cell in cells), self.command(*budget.options(self.results))),
             is_for_programs=is_for_programs,
@@ -193,10 +202,7 @@ class Question:
 
     def command(self, *how: str) -> str:
         """Return the command line that measures, this way."""
-        from mlbench.comparison.verdicts import MARGIN
-
-        facts = [word for fact in self.across for word in ("--across", fact)]
-        facts += [] if self.margin == MARGIN else ["--margin", f"{self.margin:g}"]
+        facts = [word for fact in self.across for word in ("--across", fact)] + spell_margins(self.margin)
         return shlex.join(["mlbench", "compare", *self.names, *facts, *how])
 
 

@@ -12,7 +12,14 @@ import click
 from mlbench.cli.budget import TimeForTurns, until_sure_options
 from mlbench.cli.completions import offer_baselines, offer_runs
 from mlbench.cli.confirm import Confirming, confirm_in_turns
-from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
+from mlbench.cli.options import (
+    accuracy_margin_option,
+    across_option,
+    margin_option,
+    results_option,
+    spell_margins,
+    word_options,
+)
 from mlbench.cli.output import echo_json, terminal_width
 
 if TYPE_CHECKING:
@@ -66,7 +73,7 @@ def command(
     pairs: int,
     until: TimeForTurns | None,
     across: tuple[str, ...],
-    margin: float,
+    margin: dict[str, float],
     accuracy_margin: float,
     strict: bool,
     results: Path,
@@ -131,11 +138,13 @@ def command(
     return SUSPECTED if comparison.suspected else 0
 
 
-def _command_again(new: str | None, baseline: str, other: Command, across: Sequence[str], margin: float) -> str:
+def _command_again(
+    new: str | None, baseline: str, other: Command, across: Sequence[str], margins: dict[str, float]
+) -> str:
     """Return the command line that goes on with the turns of this one, without the time for them."""
     facts = [word for fact in across for word in ("--across", fact)]
     named = [*([new] if new else []), "--baseline", baseline, "--confirm", other.text, *facts]
-    return shlex.join(["mlbench", "regress", *named, "--margin", f"{margin:g}"])
+    return shlex.join(["mlbench", "regress", *named, *spell_margins(margins)])
 
 
 def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecord]:

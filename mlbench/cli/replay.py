@@ -35,6 +35,7 @@ def command(run: str, results: Path, word: OwnWord, as_json: bool) -> int:
     or 1 when the new run failed or the two cannot be compared, 2 when RUN cannot be repeated here.
     """
     from mlbench.cli.run_maker import run_and_print
+    from mlbench.comparison.kinds import margins_of
     from mlbench.comparison.scores import ACCURACY_MARGIN
     from mlbench.comparison.verdicts import MARGIN
     from mlbench.discovery import Plugins
@@ -52,7 +53,7 @@ def command(run: str, results: Path, word: OwnWord, as_json: bool) -> int:
     question = Question(
         names=(plan.name, new.run_id),
         across=plan.across,
-        margin=MARGIN,
+        margin=margins_of(MARGIN),
         accuracy_margin=ACCURACY_MARGIN,
         results=results,
         word=word,

@@ -11,7 +11,7 @@ from mlbench.comparison.comparability import across_with_what_follows, differenc
 from mlbench.comparison.compare import Comparison, compare
 from mlbench.comparison.effect import Effect, effect_of_sessions
 from mlbench.comparison.measures import why_not_counted
-from mlbench.comparison.spread import ASSUMED, ASSUMED_FREEDOM, Source, Spread
+from mlbench.comparison.spread import USUAL, Source, Spread
 from mlbench.comparison.verdicts import ALPHA, MARGIN
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
@@ -41,7 +41,7 @@ class SingleRuns:
     """What one run of each side says, though it shows no noise."""
 
     assumed: Effect
-    """The effect, if sessions differ by as much as is assumed where nothing is known (`spread.ASSUMED`)."""
+    """The effect, if sessions differ by as much as is assumed where nothing is known (`spread.USUAL`)."""
     holds_up_to: float
     """How much sessions may differ, as a share, before the order of the two is uncertain at 1 %."""
 
@@ -55,8 +55,8 @@ def judge_single_runs(ratio: float, tests: int) -> SingleRuns:
     """
     from scipy.special import stdtrit
 
-    alone = Spread(source=Source.ASSUMED, between=ASSUMED, within=0.0, repeats=1, freedom=ASSUMED_FREEDOM, count=1)
-    sure = float(stdtrit(ASSUMED_FREEDOM, 1 - ALPHA / (2 * tests)))
+    alone = Spread(source=Source.ASSUMED, between=USUAL.spread, within=0.0, repeats=1, freedom=USUAL.freedom, count=1)
+    sure = float(stdtrit(USUAL.freedom, 1 - ALPHA / (2 * tests)))
     return SingleRuns(
         assumed=effect_of_sessions([[0.0]], [[math.log(ratio)]], alone),
         holds_up_to=abs(math.log(ratio)) / (math.sqrt(2) * sure),

@@ -31,7 +31,7 @@ from mlbench.contracts.runtime_facts import UNKNOWN, RuntimeFacts
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.processes.channel import Channel
-from mlbench.execution.processes.usage import process_tree, processor_clock_ns, thread_times_s
+from mlbench.execution.processes.usage import process_tree, read_processor_clock_ns, read_thread_times_s
 from mlbench.loadgen.logs import read_accuracy
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.asking import Answers, ask
@@ -134,15 +134,15 @@ class CountedSamples:
         if answers.lasted_ns > LONGEST_QUERY_S * 1e9 and first_ns > LONGEST_QUERY_S * 1e9:
             raise UncountedError(f"{len(self.indices)} samples take {first_ns / 1e9:.0f} s on one processor")
         self._check(answers)
-        before_s = _times_of_threads(pids)
+        before_s = _read_thread_times(pids)
         rounds = self._make_rounds(pids, max(1, round(_ROUND_NS / max(first_ns, 1))))
         self._check_threads(pids, before_s, rounds)
         parts = answers.tokens if isinstance(self.model.program, GenerationProgram) else len(self.indices)
         runtime = self.observe()
         if runtime.devices == UNKNOWN:
             raise UncountedError("the samples were answered by processes that are not the run's")
-        ns = _undisturbed(each.samples_ns for each in rounds) / parts
-        reference_ns = _undisturbed(each.reference_ns for each in rounds)
+        ns = _find_undisturbed(each.samples_ns for each in rounds) / parts
+        reference_ns = _find_undisturbed(each.reference_ns for each in rounds)
         return ProcessorTimeRecord(
             ns=ns,
             unit="token" if isinstance(self.model.program, GenerationProgram) else "sample",
@@ -154,7 +154,7 @@ class CountedSamples:
         )
 
     def _make_rounds(self, pids: Sequence[int], repeats: int) -> list[_Round]:
-        work, rounds = reference_work(), list[_Round]()
+        work, rounds = make_reference_work(), list[_Round]()
         until_s, spent_ns = time.monotonic() + _LONGEST_S, 0.0
         while len(rounds) < _MOST_ROUNDS and (len(rounds) < _LEAST_ROUNDS or spent_ns < _ENOUGH_NS):
             if time.monotonic() > until_s and len(rounds) >= _LEAST_ROUNDS:
@@ -169,16 +169,16 @@ class CountedSamples:
 
     def _time(self, pids: Sequence[int]) -> tuple[Answers, int]:
         """Compute the samples once; return the answers, and the processor time of all processes."""
-        began_ns = sum(map(processor_clock_ns, pids))
+        began_ns = sum(map(read_processor_clock_ns, pids))
         answers = ask(self.engine, self.dataset, self.indices, timeout_s=_PATIENCE_S)
-        spent_ns = sum(map(processor_clock_ns, pids)) - began_ns
+        spent_ns = sum(map(read_processor_clock_ns, pids)) - began_ns
         if not answers.is_whole:
             raise UncountedError("not all samples were answered")
         return answers, spent_ns
 
     def _check(self, answers: Answers) -> None:
         """Check that most answers are nearer to those of the test than to the ones to other samples."""
-        known = _known_answers(self.folder, self.indices, self.model.program.reply.dtype)
+        known = _read_known_answers(self.folder, self.indices, self.model.program.reply.dtype)
         found = {index: output for index, output in zip(self.indices, answers.outputs, strict=True) if index in known}
         if not found:
             return
@@ -195,17 +195,17 @@ class CountedSamples:
         """Check that one thread computed: of several, all but one wait for the last."""
         if [each.pid for each in process_tree(os.getpid())] != pids:
             raise UncountedError("its processes came and went")
-        spent_s = {thread: each_s - before_s.get(thread, 0.0) for thread, each_s in _times_of_threads(pids).items()}
+        spent_s = {thread: each_s - before_s.get(thread, 0.0) for thread, each_s in _read_thread_times(pids).items()}
         spent_s[os.getpid()] -= sum(each.reference_ns for each in rounds) / 1e9
         if max(spent_s.values()) < _LEAST_SHARE * sum(spent_s.values()):
             raise UncountedError("several threads shared the work on one processor, and waited for each other")
 
 
-def _times_of_threads(pids: Sequence[int]) -> dict[int, float]:
-    return {thread: spent_s for pid in pids for thread, spent_s in thread_times_s(pid).items()}
+def _read_thread_times(pids: Sequence[int]) -> dict[int, float]:
+    return {thread: spent_s for pid in pids for thread, spent_s in read_thread_times_s(pid).items()}
 
 
-def _known_answers(folder: Path, indices: Sequence[int], dtype: str) -> Mapping[int, np.ndarray]:
+def _read_known_answers(folder: Path, indices: Sequence[int], dtype: str) -> Mapping[int, np.ndarray]:
     """Return the answers that the test's log has to some samples."""
     wanted, replies = set(indices), list[LoggedReply]()
     for mode in (Mode.ACCURACY, Mode.PERFORMANCE):
@@ -217,7 +217,7 @@ def _known_answers(folder: Path, indices: Sequence[int], dtype: str) -> Mapping[
     return {reply.index: np.frombuffer(reply.data, np.dtype(dtype).newbyteorder("<")) for reply in replies}
 
 
-def reference_work() -> Callable[[], None]:
+def make_reference_work() -> Callable[[], None]:
     """Return a function that does a millisecond of work in one thread, always the same.
 
     Checksums of a buffer in the innermost caches: of seven kinds of work these repeated most closely, 0.5 to 0.9 % from
@@ -233,6 +233,6 @@ def reference_work() -> Callable[[], None]:
     return work
 
 
-def _undisturbed(times_ns: Iterable[float]) -> float:
+def _find_undisturbed(times_ns: Iterable[float]) -> float:
     """Return a time of the rounds in which neighbours disturbed least."""
     return float(np.quantile(list(times_ns), _LEAST_DISTURBED))

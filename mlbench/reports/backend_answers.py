@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlbench.comparison.backends import BackendComparison, judge_single_runs
 from mlbench.comparison.compare import Cell, Judged
-from mlbench.comparison.spread import ASSUMED, Source
+from mlbench.comparison.spread import USUAL, Source
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.units import three_digits
 
@@ -94,7 +94,7 @@ def _find_answer(pair: tuple[str, str], cell: Cell, each: Judged, tests: int, *,
         further="".join(_describe_further(other, ratio < 1, tests) for other in cell.speeds[1:]),
         verdict=each.verdict,
         is_single=is_single,
-        is_sure=sure or (is_single and judge_single_runs(ratio, tests).holds_up_to > ASSUMED),
+        is_sure=sure or (is_single and judge_single_runs(ratio, tests).holds_up_to > USUAL.spread),
     )
 
 
@@ -111,8 +111,8 @@ def _describe_certainty(each: Judged, is_inverted: bool, tests: int) -> str:
     if each.spread is None:
         assert each.effect
         holds = judge_single_runs(each.effect.ratio, tests).holds_up_to
-        told = f"{interval} if sessions differ by {ASSUMED:.0%}, which is assumed, as single runs show no noise"
-        return f"{told}; the order holds unless they differ by more than {holds:.0%}" if holds > ASSUMED else told
+        told = f"{interval} if sessions differ by {USUAL.spread:.0%}, which is assumed, as single runs show no noise"
+        return f"{told}; the order holds unless they differ by more than {holds:.0%}" if holds > USUAL.spread else told
     match each.spread.source:
         case Source.TURNS:
             return f"{interval}, by {each.spread.count} pairs of interleaved runs"

@@ -229,7 +229,7 @@ def with_processor_time(runs, factor=1.0, **changes):
     for run in runs:
         time_ns = 4e6 * factor * chance.uniform(0.995, 1.005)
         fields = {"ns": time_ns, "unit": "sample", "covers": "all", "reference_ns": 1e6, "relative_ns": time_ns}
-        fields |= {"samples": 4, "turns": 20} | changes
+        fields |= {"samples": 4, "rounds": 20} | changes
         made.append(type(run).model_validate(run.model_dump() | {"processor_time": fields}))
     return made
 

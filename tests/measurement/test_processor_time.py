@@ -11,7 +11,7 @@ import pytest
 
 from mlbench import BatchProgram, Dataset, Engine, Model, ReplySpec, RuntimeFacts
 from mlbench.measurement import processor_time
-from mlbench.measurement.processor_time import CountedSamples, UncountedError, reference_work
+from mlbench.measurement.processor_time import CountedSamples, UncountedError, make_reference_work
 
 WORK_NS = 2_000_000
 SAMPLES = list(range(4))
@@ -180,6 +180,6 @@ def test_a_sample_without_an_answer_ends_the_pass(count):
 
 
 def test_the_reference_work_is_of_one_thread():
-    work, before, alone = reference_work(), time.process_time_ns(), time.thread_time_ns()
+    work, before, alone = make_reference_work(), time.process_time_ns(), time.thread_time_ns()
     work()
     assert time.thread_time_ns() - alone > 0.5 * (time.process_time_ns() - before)

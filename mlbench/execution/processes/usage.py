@@ -52,7 +52,7 @@ def _after_name(stat: bytes) -> list[bytes]:
     return stat[stat.rindex(b")") + 2 :].split()
 
 
-def thread_times_s(pid: int) -> Mapping[int, float]:
+def read_thread_times_s(pid: int) -> Mapping[int, float]:
     """Return the processor time of each thread of a process that runs now, by its number; none when it is gone."""
     found = {}
     with suppress(OSError):
@@ -62,7 +62,7 @@ def thread_times_s(pid: int) -> Mapping[int, float]:
     return found
 
 
-def processor_clock_ns(pid: int) -> int:
+def read_processor_clock_ns(pid: int) -> int:
     """Return the processor time of all threads of a process so far, of those that have ended too; 0 when it is gone.
 
     Unlike `processor_time_s` it does not count in ticks. Source: clock_getcpuclockid(3), as the kernel numbers clocks.
