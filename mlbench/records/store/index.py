@@ -31,7 +31,7 @@ from mlbench.system.folders import cache_folder
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 9
+VERSION = 10
 """Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000
