@@ -90,6 +90,7 @@ def lose_after(engine, answers):
     threading.Thread(target=cut, daemon=True).start()
 
 
+@pytest.mark.thorough("network", but=["Server"])
 @pytest.mark.parametrize("scenario", [SERVER, OFFLINE], ids=lambda each: each.name)
 def test_a_connection_that_is_cut_ends_a_long_test_and_names_the_node(
     environment, token_file, tmp_path, scenario, caplog

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from mlbench.cli import main
 from mlbench.errors import MlbenchError
 
-FEW = 3
+FEW = 2
 """Inputs of each kind for each reader in the ordinary tests."""
 MORE = {"thorough": 30, "fuzz": 300}
 """The same by profile: the first has the same inputs each time, the second others."""

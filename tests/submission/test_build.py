@@ -74,7 +74,10 @@ def complete(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("category", "models", "count"), [("datacenter", DATACENTER, 26), ("edge", EDGE, 18)])
+@pytest.mark.parametrize(
+    ("category", "models", "count"),
+    [pytest.param("datacenter", DATACENTER, 26, marks=pytest.mark.thorough("submission")), ("edge", EDGE, 18)],
+)
 @pytest.mark.usefixtures("unverified")
 def test_all_44_entries_are_built_those_of_both_accuracies_of_one_run(complete, tmp_path, category, models, count):
     done = build(complete, "--category", category, "-o", tmp_path / "tree")

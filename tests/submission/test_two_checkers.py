@@ -72,8 +72,8 @@ def test_a_tree_of_all_44_entries_passes(tmp_path):
     ("runs", "words", "count"),
     [
         ("complete", "--category datacenter", 26),
-        ("complete", "--category edge", 18),
-        ("complete", "--category edge --division open", 18),
+        pytest.param("complete", "--category edge", 18, marks=pytest.mark.thorough("submission")),
+        pytest.param("complete", "--category edge --division open", 18, marks=pytest.mark.thorough("submission")),
         ("network_runs", "--category datacenter --division network", 6),
         ("cluster_runs", "--category datacenter", 2),
     ],

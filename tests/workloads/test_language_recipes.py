@@ -5,6 +5,7 @@ from importlib import import_module
 import pytest
 
 
+@pytest.mark.thorough("recipes", but=["llama2_70b"])
 @pytest.mark.parametrize("workload", ["gptj", "llama2_70b", "mixtral_8x7b"])
 def test_the_shipped_text_and_tokenizer_are_what_the_recipe_writes(workload, tmp_path):
     recipe, mini = (

@@ -112,7 +112,7 @@ FAULTS = {
 """What is broken, and the targets that it must miss."""
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")  # a run of it meets its target
 def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     pipeline = Pipeline()
     auc = pipeline.auc()
@@ -130,7 +130,7 @@ def test_a_fault_in_the_pipeline_misses_these_targets(fault):
     assert found == missed, f"{fault}: AUC {auc:.3f}"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_parts_of_the_fault_tests_make_the_unbroken_pipeline():
     unbroken = pooling(lambda table, indices: functional.embedding_bag(indices, table, mode="sum"))
     pipeline = Pipeline(change=swapped(4, 4), mend=unbroken)
