@@ -20,7 +20,7 @@ _NEARLY_BEST = 0.98
 _ROUND_S = 0.05
 _AGREEING = 3
 _MOST_ROUNDS = 9
-_ROUNDS_BUDGET_S = 3.0
+_ROUNDS_BUDGET_S = 2.0
 
 Run = Callable[[Sequence[Any]], None]
 """Runs a batch on each worker at the same time."""
@@ -150,19 +150,21 @@ def _is_settled(chosen: Sequence[int]) -> bool:
 
 
 def _best_seconds(run: Run, batch: Sequence[Any], longest_s: float) -> float:
-    """Return the least time of some tries. The first call may allocate: it counts where that is little of it."""
-    begun = time.perf_counter()
-    run(batch)
+    """Return the least time of some tries. The first call may allocate: where the next is as long, it is a try too."""
+    first = _seconds(run, batch)
     started = time.perf_counter()
-    tries, fastest = 0, math.inf
-    if (first := started - begun) > _LONG_TRIES_S / 2:
-        tries, fastest, started = 1, first, begun
+    fastest = math.inf
+    tries = 0
     while tries < _REPEATS or (time.perf_counter() - started < _SIZE_BUDGET_S and tries < 10 * _REPEATS):
-        before = time.perf_counter()
-        run(batch)
-        fastest = min(fastest, time.perf_counter() - before)
+        fastest = min(fastest, _seconds(run, batch))
         tries += 1
         is_long = fastest > longest_s or time.perf_counter() - started > _LONG_TRIES_S
-        if fastest > 1 or (tries > 1 and is_long):
+        if fastest > 1 or (tries > 1 and is_long) or min(first, fastest) > _LONG_TRIES_S / 2:
             break
-    return fastest
+    return min(first, fastest)
+
+
+def _seconds(run: Run, batch: Sequence[Any]) -> float:
+    before = time.perf_counter()
+    run(batch)
+    return time.perf_counter() - before

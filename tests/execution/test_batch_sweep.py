@@ -86,9 +86,15 @@ def test_slow_batches_are_tried_twice_and_fast_ones_more_often(monkeypatch):
 
 
 def test_a_first_call_that_took_long_to_allocate_does_not_hide_how_fast_the_next_ones_are(monkeypatch):
-    first = iter([1.0])
-    batch, rates = swept(monkeypatch, lambda size: next(first, 0.1) if size == 4 else 0.1, largest=4)
+    first, calls = iter([1.0]), []
+
+    def seconds(size):
+        calls.append(size)
+        return next(first, 0.1) if size == 4 else 0.1
+
+    batch, rates = swept(monkeypatch, seconds, largest=4)
     assert (batch, rates[4]) == (4, pytest.approx(40))
+    assert calls.count(4) >= 4, "the first call, and three tries or more"
 
 
 def test_the_clock_of_the_sweep_is_real():
