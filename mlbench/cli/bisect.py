@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     show_default=True,
     metavar="NAME",
     shell_complete=offer_measures,
-    help="What got worse: speed, accuracy, or another number that `mlbench compare` prints.",
+    help="What got worse: speed, accuracy, memory, ..., or a number by its name, as `mlbench compare` prints it.",
 )
 @click.option(
     "--pairs", type=click.IntRange(3, 100), default=10, show_default=True, help="Most pairs of runs a version."
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 @click.option(
     "--margin",
     type=Finite(0, 1, max_open=True),
-    help="The ends must differ by more than this.  [default: 0.05; of accuracy 0.005]",
+    help="The ends must differ by more than this.  [default: that of the kind of number, as of `mlbench compare`]",
 )
 @profile_option
 @tier_option
@@ -101,7 +101,7 @@ def command(
     Exit status: 0 when one version was found; 1 when the ends do not differ, or several are left; 2
     when an end cannot be measured, and for wrong usage.
     """
-    from mlbench.comparison.bisection import ACCURACY, Rule, default_margin
+    from mlbench.comparison.bisection import ACCURACY, rule_for
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.planning.requests import RunRequest
     from mlbench.reports.bisect import bisection_json, print_bisected
@@ -121,12 +121,7 @@ def command(
         wants_accuracy=measure == ACCURACY,
         results=results,
     )
-    rule = Rule(
-        versions=len(installations.versions),
-        pairs=pairs,
-        margin=default_margin(measure) if margin is None else margin,
-        is_exact=measure == ACCURACY,
-    )
+    rule = rule_for(measure, versions=len(installations.versions), pairs=pairs, margin=margin)
     bisection = Bisection(
         installations=installations,
         request=request,

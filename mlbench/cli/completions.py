@@ -68,9 +68,10 @@ def offer_limits(context: click.Context, parameter: click.Parameter, incomplete:
 
 
 def offer_measures(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the numbers by which versions can be compared."""
-    measures = {"speed": "throughput or latency", "accuracy": "the first score", "energy": "per sample"}
-    return offer(measures.items(), incomplete)
+    """Offer the kinds of numbers by which versions can be compared."""
+    from mlbench.comparison.kinds import KINDS
+
+    return offer(((name, "") for name in (*KINDS, "accuracy", "energy")), incomplete)
 
 
 def offer_runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from mlbench.comparison.bisection_order import VersionMark, suspects
 from mlbench.comparison.effect import Effect, detectable_loss
-from mlbench.comparison.measures import Measure, measures_of, speeds_of, why_not_counted
+from mlbench.comparison.kinds import KINDS, SPEED, MeasureKind, kind_named
+from mlbench.comparison.measures import Measure, measures_of, why_not_counted
+from mlbench.comparison.resources import processor_time_of, resources_of
 from mlbench.comparison.scores import ACCURACY_MARGIN, judge_scores
 from mlbench.comparison.sessions import LEAST_PAIRS
 from mlbench.comparison.spread import usual_mean, without_odd_runs
-from mlbench.comparison.verdicts import ALPHA, MARGIN
+from mlbench.comparison.verdicts import ALPHA
+from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
 
-SPEED, ACCURACY = "speed", "accuracy"
-"""Names of measures: the first speed of a run, and its first score with a target."""
+ACCURACY = "accuracy"
+"""Names a run's first score with a target."""
 
 PART = 0.4
 """By a strict rule a version is bad that has more than this part of the difference between the ends. Less than half: of
@@ -92,7 +96,7 @@ class Tried:
     value: float | None = None
     """Geometric mean of its runs; None where none counts."""
     ratio: float | None = None
-    """Against the good end: 0.9 is a tenth slower, or worse by other measures."""
+    """Against the good end: 0.9 is a tenth slower, or worse by other measures; of an amount 1.1 is a tenth more."""
     reason: str = ""
     """Why it was skipped; empty otherwise."""
 
@@ -116,6 +120,8 @@ class Bisected:
     """By place."""
     measure: str
     unit: str
+    is_amount: bool = False
+    """Whether ratios are of an amount, of which more is worse."""
     detectable: float | None = None
     """Where the ends do not differ: the smallest loss that would have been seen in four of five such comparisons, as a
     share; None where unknown."""
@@ -132,7 +138,7 @@ class Bisected:
 
 
 def reading_of(record: RunRecord, measure: str) -> Measure:
-    """Return a number of a run by its name: `SPEED`, `ACCURACY`, or the beginning of a measure's name.
+    """Return a number of a run by its name: `ACCURACY`, a kind's (its first number), or a measure's beginning.
 
     Raises:
         ValueError: the run has no such number, or does not count; the message is the reason.
@@ -141,10 +147,10 @@ def reading_of(record: RunRecord, measure: str) -> Measure:
         return _score_of(record)
     if reason := why_not_counted(record):
         raise ValueError(reason)
-    found = [each for each in (speeds_of if measure == SPEED else measures_of)(record)]
-    named = found if measure == SPEED else [each for each in found if each.name.startswith(measure)]
+    found, kind = [*measures_of(record), *processor_time_of(record), *resources_of(record)], kind_of(measure)
+    named = [each for each in found if (kind and each.kind == kind.name) or each.name.startswith(measure)]
     if not named:
-        has = ", ".join((*(each.name for each in found), SPEED, ACCURACY))
+        has = ", ".join((*(each.name for each in found), *KINDS, ACCURACY))
         raise ValueError(f"it has no {measure!r}; it may have: {has}")
     return named[0]
 
@@ -259,6 +265,16 @@ def mean_value(values: Sequence[float], rule: Rule) -> float | None:
     return values[0] if rule.is_exact else usual_mean(values)
 
 
-def default_margin(measure: str) -> float:
-    """Return the margin of a measure."""
-    return ACCURACY_MARGIN if measure == ACCURACY else MARGIN
+def kind_of(measure: str) -> MeasureKind | None:
+    """Return the kind that a name means; None where it is a measure's, or `ACCURACY`."""
+    with suppress(UsageError):
+        return kind_named(measure)
+    return None
+
+
+def rule_for(measure: str, *, versions: int, pairs: int, margin: float | None) -> Rule:
+    """Return the rule for a measure; ``margin`` None is that of its kind."""
+    kind, is_accuracy = kind_of(measure), measure == ACCURACY
+    usual = ACCURACY_MARGIN if is_accuracy else (kind or SPEED).margin
+    is_exact = is_accuracy or (kind is not None and kind.is_exact)
+    return Rule(versions=versions, pairs=pairs, margin=usual if margin is None else margin, is_exact=is_exact)

@@ -37,7 +37,7 @@ def answer(found: Bisected) -> str:
         ends = (short_name(found.versions[place]) for place in (others[0] - 1, bad))
         return f"Cannot tell between {' and '.join(ends)}; the first bad version is one of: {names}."
     version, ratio, before = found.versions[bad], found.tried[bad].ratio or 0.0, found.tried[bad - 1].ratio or 1.0
-    way = "worse" if ratio < 1 else "better"
+    way = "worse" if (ratio < 1) is not found.is_amount else "better"
     earlier = f"; {short_name(found.versions[bad - 1])} before it: x {before:.3f}" if bad > 1 else ""
     subject = f" ({version.subject})" if version.subject else ""
     return f"{short_name(version)}{subject} is the first bad version: {found.measure} x {ratio:.3f}, {way}{earlier}."

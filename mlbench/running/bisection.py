@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mlbench.comparison.bisection import Bisected, Rule, Seen, Tried, differ, judge, least_seen, mean_value, ratio_of
 from mlbench.comparison.bisection_order import VersionMark, next_place, suspects
+from mlbench.comparison.kinds import KINDS
 from mlbench.errors import MlbenchError, UsageError
 from mlbench.planning.requests import RunRequest
 from mlbench.records.run_record import RunRecord
@@ -97,6 +98,7 @@ class Bisection:
             tried=dict(sorted(known.items())),
             measure=good.name,
             unit=good.unit,
+            is_amount=self._is_amount(),
             detectable=least_seen(seen, self.rule) if seen and not has_step else None,
         )
 
@@ -176,13 +178,21 @@ class Bisection:
             raise UsageError(f"{name} cannot be measured: {reason}.", hint="Both ends must run.")
         return ""
 
+    def _is_amount(self) -> bool:
+        good = self._kept.of(0)
+        return bool(good) and KINDS[good[0].reading.kind].is_amount
+
+    def _in_direction(self, ratio: float) -> float:
+        """Return a ratio as reports show it: of an amount, 2 is twice as much."""
+        return 1 / ratio if self._is_amount() and ratio else ratio
+
     def _describe(self, place: int, mark: VersionMark, mean: float | None, reason: str = "") -> Tried:
         values = [run.reading.value for run in self._kept.of(place)]
         return Tried(
             mark=mark,
             runs=len(values),
             value=mean_value(values, self.rule),
-            ratio=None if mean is None else ratio_of(mean, self.rule),
+            ratio=None if mean is None else self._in_direction(ratio_of(mean, self.rule)),
             reason=reason,
         )
 

@@ -38,6 +38,9 @@ record |= {"run_id": f"{number:03d}-{uuid.uuid4().hex}", "created": datetime.now
 record["tag"] = rest[rest.index("--tag") + 1]
 noise = random.Random(number).gauss(0, NOISE)
 record["result"]["value"] = float(speed) * (1 + noise)
+memory = pathlib.Path(folder, "memory")
+record["engine"]["sweep_samples_per_s"] = {}
+record["peak_memory_bytes"] = int(float(memory.read_text()) * (1 + noise)) if memory.exists() else None
 if "--no-accuracy" in rest:
     record["accuracy"] = None
 else:
@@ -337,3 +340,13 @@ def test_a_run_that_does_not_count_is_made_once_more(bisect, product, tmp_path):
     (middle[0] / "record.json").write_text(invalid.text())
     found = json.loads(bisect(folder, commits[0]).stdout)
     assert [(each["mark"], each["runs"]) for each in found["tried"]][1:] == [("good", 3), ("bad", 3)]
+
+
+def test_the_commit_that_takes_more_memory_is_found(repository, bisect):
+    commits = [{"speed": "100", "memory": f"{size}"} for size in (2e9, 2e9, 2e9, 2.6e9, 2.6e9)]
+    folder, names = repository(commits)
+    done = bisect(folder, names[0], "--measure", "memory")
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["suspects"], found["measure"]) == (0, [names[3]], "peak memory")
+    assert next(each["ratio"] for each in found["tried"] if each["place"] == 3) == pytest.approx(1.3, abs=0.02)
+    assert ", worse; " in found["answer"]

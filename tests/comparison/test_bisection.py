@@ -1,11 +1,12 @@
 """Which version a bisection measures next, which runs make a pair, and what pairs say; sums are by hand."""
 
+import json
 import math
 from dataclasses import replace
 
 import pytest
 
-from mlbench.comparison.bisection import Rule, Seen, differ, difference, judge, least_seen, reading_of, see
+from mlbench.comparison.bisection import Rule, Seen, differ, difference, judge, least_seen, reading_of, rule_for, see
 from mlbench.comparison.bisection_order import VersionMark, next_place, next_run, pairs_among, suspects
 from mlbench.comparison.measures import Measure
 
@@ -205,3 +206,25 @@ def test_a_failed_run_has_no_number(a_failure):
     for measure in ("speed", "accuracy", "energy"):
         with pytest.raises(ValueError, match="failed"):
             reading_of(a_failure, measure)
+
+
+def test_a_measure_is_named_by_its_kind_however_it_is_hyphenated(a_run):
+    engine = json.loads(a_run().text())["engine"] | {"sweep_samples_per_s": {}}
+    spent = {"unit": "sample", "covers": "all", "samples": 4, "rounds": 12}
+    times = {"ns": 6e6, "reference_ns": 1.5e6, "relative_ns": 4e6}
+    run = a_run(stages_ns={"load": 5, "compile": 7}, engine=engine, processor_time=spent | times)
+    assert reading_of(run, "processor-time") == reading_of(run, "processor time")
+    assert reading_of(run, "processor time").value == 4e6
+    assert reading_of(run, "memory").name == "peak memory"
+    assert reading_of(run, "startup") == reading_of(run, "start-up") == reading_of(run, "time to load")
+    assert reading_of(run, "time to compile").value == 7
+
+
+@pytest.mark.parametrize(
+    ("measure", "margin", "is_exact"),
+    [("speed", 0.05, False), ("accuracy", 0.005, True), ("start-up", 0.2, False), ("work", 0.01, True)],
+)
+def test_a_measure_has_the_margin_of_its_kind(measure, margin, is_exact):
+    rule = rule_for(measure, versions=16, pairs=10, margin=None)
+    assert (rule.margin, rule.is_exact) == (margin, is_exact)
+    assert rule_for(measure, versions=16, pairs=10, margin=0.3).margin == 0.3
