@@ -88,7 +88,7 @@ class Made:
         changes = {"result": result, "tag": request.tag, "created": datetime.now(UTC), "duration_ns": 0}
         return self.record.model_copy(update=changes)
 
-    def done_with(self, place: int, folder: Path) -> None:
+    def clean_up(self, place: int, folder: Path) -> None:
         """Remove nothing."""
 
 

@@ -75,7 +75,7 @@ class Bisection:
         with _hold(self.folder):
             self._kept.load()
             found = self._search()
-            self.installations.done_with(0, self.folder)
+            self.installations.clean_up(0, self.folder)
         return found
 
     def count_stored(self) -> int:
@@ -143,14 +143,14 @@ class Bisection:
             self._groups.append(found[: seen.pairs])
             self._seen[place] = seen
         tried = self._describe(place, mark or VersionMark.CANNOT_TELL, seen.mean if seen else None)
-        self.installations.done_with(place, self.folder)
+        self.installations.clean_up(place, self.folder)
         self.told.on_verdict(place, tried)
         return tried, seen
 
     def _skip(self, place: int, reason: str) -> Tried:
         """Note that a version cannot be measured; a repeated command does not try it again."""
         self._kept.note_skipped(place, reason)
-        self.installations.done_with(place, self.folder)
+        self.installations.clean_up(place, self.folder)
         tried = self._describe(place, VersionMark.SKIPPED, None, reason)
         self.told.on_verdict(place, tried)
         return tried

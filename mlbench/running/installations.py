@@ -35,7 +35,7 @@ class Installations(Protocol):
             MlbenchError: it cannot be installed.
         """
 
-    def done_with(self, place: int, folder: Path) -> None:
+    def clean_up(self, place: int, folder: Path) -> None:
         """Remove what `command` installed for a version."""
 
 
@@ -52,7 +52,7 @@ class Listed:
         """Return the mlbench of a version."""
         return self._commands[place]
 
-    def done_with(self, place: int, folder: Path) -> None:
+    def clean_up(self, place: int, folder: Path) -> None:
         """Leave it as it is."""
 
 
@@ -117,7 +117,7 @@ class Commits:
             last = one_line("\n".join(reversed(log.read_text(errors="replace").splitlines()))) or "it printed nothing"
             raise MlbenchError(f"--install ended with status {done.returncode}: {last} ({log} has all of it)")
 
-    def done_with(self, place: int, folder: Path) -> None:
+    def clean_up(self, place: int, folder: Path) -> None:
         """Remove a commit's clone."""
         self._ready.pop(place, None)
         self._mark(place, folder).unlink(missing_ok=True)
