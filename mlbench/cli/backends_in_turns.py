@@ -33,6 +33,7 @@ def measure_backends(compared: Sequence[BackendComparison], results: Path, until
     Runs that take no part in a comparison, failed or INVALID, are not repeated.
     """
     from mlbench.cli.until_sure import UntilSure, makers_here, plan_cells
+    from mlbench.comparison.kinds import margins_of
     from mlbench.comparison.verdicts import MARGIN
     from mlbench.running.turns import request_like
     from mlbench.running.until_sure import CellId, CellInTurns
@@ -51,7 +52,7 @@ def measure_backends(compared: Sequence[BackendComparison], results: Path, until
         lines = [shlex.join(["mlbench", "compare", *each, *options]) for each in names]
         go_on |= dict(zip((cell.id for cell in of_side), lines, strict=True))
         cells += of_side
-    turns = UntilSure(cells=cells, margin=MARGIN, budget=until, go_on=go_on)
+    turns = UntilSure(cells=cells, margins=margins_of(MARGIN), budget=until, go_on=go_on)
     turns.measure()
     return MeasuredBackends(found=[_with_turns(each, list(pairs), turns) for each in compared], turns=turns)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,3 +82,12 @@ def until_sure_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(until=budget, **others)
 
     return with_budget
+
+
+def margin_words(margins: Mapping[str, float]) -> list[str]:
+    """Return the options of a command line for these margins, by kind of number."""
+    from mlbench.comparison.kinds import KINDS, SPEED
+
+    differing = {name: share for name, share in margins.items() if share != KINDS[name].margin}
+    given = (f"{share:g}" if name == SPEED.name else f"{name}={share:g}" for name, share in differing.items())
+    return [word for margin in given for word in ("--margin", margin)]

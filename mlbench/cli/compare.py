@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.budget import TimeForTurns, until_sure_options
+from mlbench.cli.budget import TimeForTurns, margin_words, until_sure_options
 from mlbench.cli.completions import offer_runs
-from mlbench.cli.options import (
-    accuracy_margin_option,
-    across_option,
-    margin_option,
-    results_option,
-    spell_margins,
-    word_options,
-)
+from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.scenario import MOST_REPEATS
 
@@ -128,7 +121,7 @@ class Question:
     """The sides' names, the base first."""
     across: tuple[str, ...]
     margin: Mapping[str, float]
-    """By kind of numbers."""
+    """By kind of number, as far as given."""
     accuracy_margin: float
     results: Path
     word: OwnWord
@@ -183,7 +176,7 @@ class Question:
     def ask(self, again: MadeAgain, budget: TimeForTurns, is_for_programs: bool) -> UntilSure:
         """Repeat runs, interleaved, until each cell has a verdict or the budget is spent."""
         from mlbench.cli.until_sure import UntilSure, makers_here, plan_cells
-        from mlbench.comparison.kinds import SPEED
+        from mlbench.comparison.kinds import margins_of
 
         _demand_requests(again)
         for reason in again.reasons:
@@ -192,7 +185,7 @@ class Question:
         cells = plan_cells(kinds, makers_here, across=self.across, results=self.results)
         asked = UntilSure(
             cells=cells,
-            margin=self.margin[SPEED.name],
+            margins=margins_of(self.margin),
             budget=budget,
             go_on=dict.fromkeys((cell.id for cell in cells), self.command(*budget.options(self.results))),
             is_for_programs=is_for_programs,
@@ -202,8 +195,8 @@ class Question:
 
     def command(self, *how: str) -> str:
         """Return the command line that measures, this way."""
-        facts = [word for fact in self.across for word in ("--across", fact)] + spell_margins(self.margin)
-        return shlex.join(["mlbench", "compare", *self.names, *facts, *how])
+        facts = [word for fact in self.across for word in ("--across", fact)]
+        return shlex.join(["mlbench", "compare", *self.names, *facts, *margin_words(self.margin), *how])
 
 
 def print_and_offer(

@@ -101,7 +101,7 @@ def _measure_pairs(comparison: Comparison, asked: Sequence[_Asked], how: Confirm
         [each.records[0] for each, _ in made],
         [run for _, sides in made for run in sides.new],
         across=how.across,
-        margin=comparison.margin,
+        margin=comparison.margins,
         again=[run for _, sides in made for run in sides.base],
     )
 
@@ -120,9 +120,11 @@ def _measure_until_sure(
         _tell_why(each.cell, "until it has a verdict")
     kinds = [(each.requests, each.records) for each in asked]
     cells = plan_cells(kinds, lambda requests, _: _makers(requests, how), across=how.across, results=how.results)
+    for each, cell in zip(asked, cells, strict=True):
+        cell.asked = frozenset(number.measure for number in each.cell.unsettled)
     measured = UntilSure(
         cells=cells,
-        margin=comparison.margin,
+        margins=comparison.margins,
         budget=budget,
         go_on=dict.fromkeys((cell.id for cell in cells), f"{how.go_on} {shlex.join(budget.options(how.results))}"),
         is_for_programs=how.is_for_programs,

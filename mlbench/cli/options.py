@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -387,15 +387,6 @@ def _margins(context: click.Context, parameter: click.Parameter, found: Any) -> 
     """Return the margins that were given, by kind, and that of speeds in any case: its default may be a user's."""
     defaults = parameter.type_cast_value(context, parameter.get_default(context))
     return {**dict(defaults), **dict(found)}
-
-
-def spell_margins(margins: Mapping[str, float]) -> list[str]:
-    """Return the options that give these margins, without those that hold anyway."""
-    from mlbench.comparison.kinds import KINDS, SPEED
-
-    given = {name: share for name, share in margins.items() if share != KINDS[name].margin}
-    kinds = {name: "" if name == SPEED.name else f"{name.replace(' ', '-')}=" for name in given}
-    return [word for name, share in given.items() for word in ("--margin", f"{kinds[name]}{share:g}")]
 
 
 margin_option = click.option(

@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.budget import TimeForTurns, until_sure_options
+from mlbench.cli.budget import TimeForTurns, margin_words, until_sure_options
 from mlbench.cli.completions import offer_baselines, offer_runs
 from mlbench.cli.confirm import Confirming, confirm_in_turns
-from mlbench.cli.options import (
-    accuracy_margin_option,
-    across_option,
-    margin_option,
-    results_option,
-    spell_margins,
-    word_options,
-)
+from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
 from mlbench.cli.output import echo_json, terminal_width
 
 if TYPE_CHECKING:
@@ -139,12 +132,12 @@ def command(
 
 
 def _command_again(
-    new: str | None, baseline: str, other: Command, across: Sequence[str], margins: dict[str, float]
+    new: str | None, baseline: str, other: Command, across: Sequence[str], margin: dict[str, float]
 ) -> str:
     """Return the command line that goes on with the turns of this one, without the time for them."""
     facts = [word for fact in across for word in ("--across", fact)]
     named = [*([new] if new else []), "--baseline", baseline, "--confirm", other.text, *facts]
-    return shlex.join(["mlbench", "regress", *named, *spell_margins(margins)])
+    return shlex.join(["mlbench", "regress", *named, *margin_words(margin)])
 
 
 def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecord]:

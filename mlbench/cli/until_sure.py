@@ -29,7 +29,8 @@ class UntilSure:
     """Cells that are measured interleaved until each has a verdict, and what is printed about them."""
 
     cells: Sequence[CellInTurns]
-    margin: float
+    margins: Mapping[str, float]
+    """By kind of number."""
     budget: TimeForTurns
     go_on: Mapping[CellId, str]
     """The command line that goes on with what is stored of a cell."""
@@ -52,9 +53,8 @@ class UntilSure:
         try:
             measure_until_sure(self.cells, self._find_open, time.monotonic() + self.budget.left_s)
         except KeyboardInterrupt:
-            self._echo(
-                f"{sum(map(_count_pairs, self.cells))} pairs are stored. This goes on with them:", to_stderr=True
-            )
+            stored = sum(map(_count_pairs, self.cells))
+            self._echo(f"{stored} pairs are stored. This goes on with them:", to_stderr=True)
             self._echo_commands(self.cells, to_stderr=True)
             raise
 
@@ -73,7 +73,7 @@ class UntilSure:
                 by_side.setdefault(cell.id.side, []).append(cell)
         return {
             side: compare_pairs_so_far(
-                [pair for cell in cells for pair in cell.pairs], across=cells[0].across, margin=self.margin
+                [pair for cell in cells for pair in cell.pairs], across=cells[0].across, margins=self.margins
             )
             for side, cells in by_side.items()
         }
@@ -94,7 +94,7 @@ class UntilSure:
         more = [cell for cell in left if not cell.why_lost and cell.id not in self._hopeless]
         for cell in left:
             if cell in more:
-                self._echo(unsettled_line(self._ahead(cell, more, comparisons), _count_pairs(cell)))
+                self._echo(unsettled_line(self._ahead(cell, more, comparisons)))
             else:
                 self._echo(f"{cell.name}: given up: {cell.why_lost or self._hopeless[cell.id]}.")
         if more:
@@ -145,28 +145,32 @@ class UntilSure:
         from mlbench.comparison.sequential import decisive_numbers
 
         cells = comparisons[cell.id.side].cells if cell.id.side in comparisons else ()
-        return [each for its in cells if its.key == cell.id.key for each in decisive_numbers(its, cell.pairs)]
+        return [
+            each for its in cells if its.key == cell.id.key for each in decisive_numbers(its, cell.pairs, cell.asked)
+        ]
 
     def _ahead(
         self, cell: CellInTurns, left: Sequence[CellInTurns], comparisons: Mapping[int, Comparison]
     ) -> TurnsAhead:
         """Return what is known of the turns of a cell to come, beside those of others."""
+        from mlbench.comparison.kinds import SPEED
         from mlbench.comparison.sequential import Outlook
         from mlbench.reports.units import plural
         from mlbench.reports.until_sure import TurnsAhead
 
         tests = len([each for each in self.cells if each.id.side == cell.id.side])
         numbers = [each for each in self._numbers(cell, comparisons) if each.spread]
-        outlook, known_by = None, ""
+        outlook, known_by, margin = None, "", self.margins[SPEED.name]
         if numbers:
             widest = max(numbers, key=lambda each: each.spread.between if each.spread else 0.0)
             tests = sum(len(each.speeds) for each in comparisons[cell.id.side].cells)
-            outlook, known_by = Outlook.of(widest, tests, self.margin), plural(_count_pairs(cell), "turn")
+            outlook, known_by = Outlook.of(widest, tests, margin), plural(_count_pairs(cell), "turn")
         elif cell.noise:
-            outlook = Outlook(noise=cell.noise.share, tests=tests, margin=self.margin)
+            outlook = Outlook(noise=cell.noise.share, tests=tests, margin=margin)
             known_by = plural(cell.noise.runs, "earlier run")
         return TurnsAhead(
             name=cell.name,
+            made=_count_pairs(cell),
             turn=cell.turn,
             round_s=sum(each.turn.seconds for each in left),
             outlook=outlook,

@@ -11,7 +11,7 @@ from mlbench.comparison.comparability import across_with_what_follows, differenc
 from mlbench.comparison.compare import Comparison, compare
 from mlbench.comparison.effect import Effect, effect_of_sessions
 from mlbench.comparison.measures import why_not_counted
-from mlbench.comparison.spread import USUAL, Source, Spread
+from mlbench.comparison.spread import USUAL, Assumed, Source, Spread
 from mlbench.comparison.verdicts import ALPHA, MARGIN
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
@@ -41,22 +41,24 @@ class SingleRuns:
     """What one run of each side says, though it shows no noise."""
 
     assumed: Effect
-    """The effect, if sessions differ by as much as is assumed where nothing is known (`spread.USUAL`)."""
+    """The effect, if sessions differ by as much as is assumed where nothing is known."""
     holds_up_to: float
     """How much sessions may differ, as a share, before the order of the two is uncertain at 1 %."""
 
 
-def judge_single_runs(ratio: float, tests: int) -> SingleRuns:
+def judge_single_runs(ratio: float, tests: int, assumed: Assumed = USUAL) -> SingleRuns:
     """Return what a ratio of two single runs says.
 
     Args:
-        ratio: of their speeds.
+        ratio: of their speeds, or the like.
         tests: how many such ratios are judged together.
+        assumed: how much sessions differ.
     """
     from scipy.special import stdtrit
 
-    alone = Spread(source=Source.ASSUMED, between=USUAL.spread, within=0.0, repeats=1, freedom=USUAL.freedom, count=1)
-    sure = float(stdtrit(USUAL.freedom, 1 - ALPHA / (2 * tests)))
+    freedom = assumed.freedom
+    alone = Spread(source=Source.ASSUMED, between=assumed.spread, within=0.0, repeats=1, freedom=freedom, count=1)
+    sure = float(stdtrit(freedom, 1 - ALPHA / (2 * tests)))
     return SingleRuns(
         assumed=effect_of_sessions([[0.0]], [[math.log(ratio)]], alone),
         holds_up_to=abs(math.log(ratio)) / (math.sqrt(2) * sure),

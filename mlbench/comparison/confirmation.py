@@ -34,10 +34,11 @@ def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
 
 
 def with_speeds(comparison: Comparison, measured: Comparison | None) -> Comparison:
-    """Return a comparison in which the speeds of another one of the same cells replace its own."""
-    speeds = {cell.key: cell.speeds for cell in measured.cells if cell.speeds} if measured else {}
-    cells = tuple(replace(cell, speeds=speeds.get(cell.key, cell.speeds)) for cell in comparison.cells)
-    return replace(comparison, cells=cells)
+    """Return a comparison in which the speeds and resources of another one of the same cells replace its own."""
+    found = {cell.key: cell for cell in measured.cells if cell.speeds} if measured else {}
+    pairs = [(cell, found.get(cell.key, cell)) for cell in comparison.cells]
+    cells = (replace(one, speeds=each.speeds, resources=each.resources or one.resources) for one, each in pairs)
+    return replace(comparison, cells=tuple(cells))
 
 
 def _confirmed(cell: Cell, measured: Cell, margins: Mapping[str, float]) -> Cell:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Self
 
 from mlbench.comparison.compare import Cell, Comparison, Judged, compare
 from mlbench.comparison.effect import CONFIDENCE, POWER, Effect, adjust_p_values, effect_of_pairs, is_bimodal
+from mlbench.comparison.kinds import KINDS, MeasureKind, in_direction, of_kind
 from mlbench.comparison.measures import speeds_of, why_not_counted
 from mlbench.comparison.sessions import LEAST_PAIRS, split_sessions
 from mlbench.comparison.spread import Source, measure_spread, without_odd_runs
@@ -33,7 +34,7 @@ From 0.03 to 1 it hardly matters (`benchmarks/until_sure.py`)."""
 MOST_TURNS = 10_000
 """More turns are never planned."""
 
-_TOLD = (SpeedVerdict.FASTER, SpeedVerdict.SLOWER, SpeedVerdict.SAME)
+_UNTOLD = (SpeedVerdict.CANNOT_TELL, SpeedVerdict.SUSPECTED)
 
 
 def evidence(t: float, count: int) -> float:
@@ -159,53 +160,75 @@ def _find_first(is_enough: Callable[[int], bool]) -> int | None:
 
 
 def compare_pairs_so_far(
-    pairs: Sequence[tuple[RunRecord, RunRecord]], *, across: Collection[str], margin: float
+    pairs: Sequence[tuple[RunRecord, RunRecord]], *, across: Collection[str], margins: Mapping[str, float]
 ) -> Comparison:
-    """Compare interleaved runs, the base's first, after each turn or at the end.
+    """Compare interleaved runs, the base's first, after each turn or at the end; margins are by kind of number.
 
     Raises:
         IncomparableRunsError: the sides differ in a fact that is not listed.
     """
     base, new = ([pair[side] for pair in pairs] for side in (0, 1))
-    return judge_so_far(compare(base, new, across=across, margin=margin, again=base))
+    return judge_so_far(compare(base, new, across=across, margin=margins, again=base))
 
 
 def judge_so_far(comparison: Comparison) -> Comparison:
-    """Return a comparison of interleaved runs with verdicts that hold whenever one looks, all together (Holm)."""
-    numbers = [each for cell in comparison.cells for each in cell.speeds]
+    """Return a comparison of interleaved runs with verdicts that hold whenever one looks, of a kind together (Holm)."""
+    numbers = [each for cell in comparison.cells for each in cell.numbers]
+    judged = dict[int, Judged]()
+    for kind in KINDS.values():
+        family = [each for each in numbers if each.kind == kind.name]
+        found = _judge_family(family, kind, comparison.margins[kind.name])
+        judged |= zip(map(id, family), found, strict=True)
+    cells = (
+        replace(
+            cell,
+            speeds=tuple(judged[id(each)] for each in cell.speeds),
+            resources=tuple(judged[id(each)] for each in cell.resources),
+        )
+        for cell in comparison.cells
+    )
+    return replace(comparison, cells=tuple(cells))
+
+
+def _judge_family(numbers: Sequence[Judged], kind: MeasureKind, margin: float) -> Iterator[Judged]:
     effects = [at_any_time(each.effect) if _is_in_turns(each) and each.effect else None for each in numbers]
     p_values = adjust_p_values([1.0 if each is None or each.p_value is None else each.p_value for each in effects])
-    judged = iter(
-        each if effect is None else _judge(each, effect, p_value, Outlook.of(each, len(numbers), comparison.margin))
-        for each, effect, p_value in zip(numbers, effects, p_values, strict=True)
-    )
-    cells = tuple(replace(cell, speeds=tuple(next(judged) for _ in cell.speeds)) for cell in comparison.cells)
-    return replace(comparison, cells=cells)
+    for each, effect, p_value in zip(numbers, effects, p_values, strict=True):
+        yield _judge(each, effect, p_value, kind, Outlook.of(each, len(numbers), margin)) if effect else each
 
 
 def _is_in_turns(each: Judged) -> bool:
     return each.spread is not None and each.spread.source is Source.TURNS
 
 
-def _judge(each: Judged, effect: Effect, p_value: float, outlook: Outlook) -> Judged:
-    verdict, turns = decide(effect, p_value, outlook.margin), each.spread.count if each.spread else 0
-    seen, reason = outlook.change_seen(turns), ""
+def _judge(each: Judged, effect: Effect, p_value: float, kind: MeasureKind, outlook: Outlook) -> Judged:
+    verdict = of_kind(decide(in_direction(effect, kind), p_value, outlook.margin), kind)
+    turns, reason = each.spread.count if each.spread else 0, ""
+    seen = outlook.change_seen(turns)
+    if kind.is_amount:
+        seen = seen / (1 - seen) if seen < 1 else math.inf
     if verdict is SpeedVerdict.SAME and (is_bimodal(each.base) or is_bimodal(each.new)):
         verdict, reason = SpeedVerdict.CANNOT_TELL, "the runs of a side are bimodal: something switched between states"
     elif verdict is SpeedVerdict.CANNOT_TELL:
+        would = f"; a {'growth' if kind.is_amount else 'slowdown'} of {seen:.0%} would have been detected"
         reason = (
             f"the runs of a pair differ by {outlook.noise:.1%}, and the interval of {turns} turns extends beyond the "
-            f"margin of {outlook.margin:.0%}; a slowdown of {seen:.0%} would have been detected; measure for longer"
+            f"margin of {outlook.margin:.0%}{would if math.isfinite(seen) else ''}; measure for longer"
         )
-    return replace(each, verdict=verdict, reason=reason, effect=effect, detectable=seen)
+    return replace(each, verdict=verdict, reason=reason, effect=effect, detectable=seen if seen < math.inf else None)
 
 
-def decisive_numbers(cell: Cell, pairs: Sequence[tuple[RunRecord, RunRecord]]) -> list[Judged]:
-    """Return the numbers of a cell that have to have a verdict: its speeds. Others have what verdict they then have."""
-    names = {speed.name for pair in pairs for run in pair for speed in speeds_of(run)}
-    return [each for each in cell.speeds if each.measure in names]
+def decisive_numbers(
+    cell: Cell, pairs: Sequence[tuple[RunRecord, RunRecord]], asked: Collection[str] = ()
+) -> list[Judged]:
+    """Return the numbers of a cell that have to have a verdict: its speeds, and those that are asked for.
+
+    Others have what verdict they then have.
+    """
+    names = {speed.name for pair in pairs for run in pair for speed in speeds_of(run)}.union(asked)
+    return [each for each in cell.numbers if each.measure in names]
 
 
 def is_settled(numbers: Sequence[Judged]) -> bool:
     """Return whether turns gave each of these numbers a verdict."""
-    return bool(numbers) and all(_is_in_turns(each) and each.verdict in _TOLD for each in numbers)
+    return bool(numbers) and all(_is_in_turns(each) and each.verdict not in _UNTOLD for each in numbers)

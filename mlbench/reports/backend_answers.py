@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from mlbench.comparison.backends import BackendComparison, judge_single_runs
 from mlbench.comparison.compare import Cell, Judged
+from mlbench.comparison.effect import Effect
+from mlbench.comparison.kinds import KINDS, in_direction
 from mlbench.comparison.spread import USUAL, Source
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.units import three_digits
@@ -91,25 +93,28 @@ def _find_answer(pair: tuple[str, str], cell: Cell, each: Judged, tests: int, *,
         place=f"{model} {scenario}" if has_model else scenario,
         times=max(ratio, 1 / ratio),
         certainty=_describe_certainty(each, ratio < 1, tests) + (_OTHER_LOAD if is_single and cell.beside else ""),
-        further="".join(_describe_further(other, ratio < 1, tests) for other in cell.speeds[1:]),
+        further="".join(
+            _describe_further(other, ratio < 1, tests)
+            for other in (*cell.speeds[1:], *cell.resources)
+            if KINDS[other.kind].shows_speed
+        ),
         verdict=each.verdict,
         is_single=is_single,
         is_sure=sure or (is_single and judge_single_runs(ratio, tests).holds_up_to > USUAL.spread),
     )
 
 
-def _spell_interval(each: Judged, is_inverted: bool, tests: int) -> str:
+def _spell_interval(each: Judged, effect: Effect, is_inverted: bool, tests: int) -> str:
     """Return the ends of a ratio; of single runs as if sessions differed as is assumed."""
-    assert each.effect
-    effect = each.effect if each.spread else judge_single_runs(each.effect.ratio, tests).assumed
+    effect = effect if each.spread else judge_single_runs(effect.ratio, tests, KINDS[each.kind].assumed).assumed
     low, high = (1 / effect.high, 1 / effect.low) if is_inverted else (effect.low, effect.high)
     return f"{three_digits(low)} to {three_digits(high)}" if math.isfinite(high) and low > 0 else "unknown"
 
 
 def _describe_certainty(each: Judged, is_inverted: bool, tests: int) -> str:
-    interval = _spell_interval(each, is_inverted, tests)
+    assert each.effect
+    interval = _spell_interval(each, each.effect, is_inverted, tests)
     if each.spread is None:
-        assert each.effect
         holds = judge_single_runs(each.effect.ratio, tests).holds_up_to
         told = f"{interval} if sessions differ by {USUAL.spread:.0%}, which is assumed, as single runs show no noise"
         return f"{told}; the order holds unless they differ by more than {holds:.0%}" if holds > USUAL.spread else told
@@ -123,10 +128,12 @@ def _describe_certainty(each: Judged, is_inverted: bool, tests: int) -> str:
 
 
 def _describe_further(each: Judged, is_inverted: bool, tests: int) -> str:
+    """Return a clause on a further number: how many times as fast, or as little processor time."""
     if not each.effect:
         return ""
-    ratio = 1 / each.effect.ratio if is_inverted else each.effect.ratio
-    return f"; by {each.measure} x {three_digits(ratio)}, {_spell_interval(each, is_inverted, tests)}"
+    effect = in_direction(each.effect, KINDS[each.kind])
+    ratio = 1 / effect.ratio if is_inverted else effect.ratio
+    return f"; by {each.measure} {three_digits(ratio)} times, {_spell_interval(each, effect, is_inverted, tests)}"
 
 
 def _summarize(several: Sequence[_Answer]) -> str:

@@ -22,6 +22,8 @@ class TurnsAhead:
     """The turns of one cell to come."""
 
     name: str
+    made: int
+    """How many were made, and count."""
     turn: ExpectedTime
     """How long one of this cell takes."""
     round_s: float
@@ -48,14 +50,14 @@ def outlook_line(ahead: TurnsAhead, left_s: float) -> str:
     loss, same = _spell_cost(ahead, outlook.turns_to_see(EXAMPLE)), _spell_cost(ahead, outlook.turns_to_same())
     return (
         f"{ahead.name}: the runs of a pair differ by about {outlook.noise:.1%} ({ahead.known_by}); {takes}, "
-        f"{_say_shown(outlook, turns)}. To see a slowdown of {EXAMPLE:.0%}: {loss}; to see that nothing changed by "
-        f"{outlook.margin:.0%}: {same}."
+        f"{_say_shown(outlook, ahead.made + turns)}. To see a slowdown of {EXAMPLE:.0%}: {loss}; to see that nothing "
+        f"changed by {outlook.margin:.0%}: {same}."
     )
 
 
-def unsettled_line(ahead: TurnsAhead, made: int) -> str:
-    """Return what a further hour would show of a cell that has no verdict after so many turns."""
-    more = ahead.turns_in(MORE_S)
+def unsettled_line(ahead: TurnsAhead) -> str:
+    """Return what a further hour would show of a cell that has no verdict yet."""
+    made, more = ahead.made, ahead.turns_in(MORE_S)
     told = f"{ahead.name}: no verdict after {plural(made, 'turn')}; one more hour is about {plural(more, 'turn')}"
     if ahead.outlook is None:
         return f"{told}, and a verdict takes {LEAST_PAIRS} at least."
@@ -74,4 +76,5 @@ def _say_shown(outlook: Outlook, turns: int) -> str:
 def _spell_cost(ahead: TurnsAhead, turns: int | None) -> str:
     if turns is None:
         return "more turns than one can make"
-    return f"about {plural(turns, 'turn')}, {rough_time(turns * ahead.round_s)}"
+    left = max(turns - ahead.made, 1)
+    return f"about {plural(left, 'turn')}{' more' if ahead.made else ''}, {rough_time(left * ahead.round_s)}"

@@ -43,6 +43,8 @@ class CellInTurns:
     """How long a turn takes: as expected, then as the mean of those made."""
     noise: PairNoise | None = None
     """By how much the runs of a pair differ, as earlier runs show it; None: they do not."""
+    asked: frozenset[str] = frozenset()
+    """Numbers that are to have a verdict beside its speeds."""
     by_number: dict[int, tuple[RunRecord, RunRecord]] = field(init=False)
     """Pairs by their number, from 1."""
     made: int = 0

@@ -87,7 +87,7 @@ def test_before_the_first_turn_the_command_says_what_it_can_and_after_three_what
     assert "No earlier runs show how much the runs of a pair differ" in first
     (told,) = (line for line in later if "the runs of a pair differ by about 0.0% (3 turns)" in line)
     assert "which show a slowdown of 4.8%, or that nothing changed by 5%" in told
-    assert "To see a slowdown of 10%: about 4 turns" in told
+    assert "To see a slowdown of 10%: about 1 turn more" in told
 
 
 def test_earlier_repeats_show_what_the_budget_can_before_anything_is_made(mlbench, made, store, tmp_path, a_run):

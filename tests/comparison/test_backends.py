@@ -53,6 +53,20 @@ def test_runs_beside_other_load_say_that_they_differ_by_more(ran, a_run):
     assert answer.endswith("these runs were made under other load, which makes them differ by more).")
 
 
+def test_the_answer_says_also_what_processor_time_says(ran, a_run):
+    """Half of the time is twice as good; sessions of it differ by 1.5 %: t is 2.306, so 0.0489 on the logarithm."""
+
+    def with_time(run, relative_ns):
+        fields = {"ns": relative_ns, "unit": "sample", "covers": "all", "reference_ns": 1e6, "relative_ns": relative_ns}
+        fields |= {"samples": 4, "turns": 20}
+        return type(run).model_validate(run.model_dump() | {"processor_time": fields})
+
+    runs = [with_time(ran("pytorch", 260), 10e6), with_time(ran("acme", 100), 5e6)]
+    *_, answer, _ = lines(runs)
+    assert answer.startswith("pytorch was 2.60 times as fast as acme in Offline")
+    assert answer.endswith("; by processor time per sample 0.500 times, 0.476 to 0.525).")
+
+
 def test_more_kinds_of_runs_than_four_are_one_sentence(ran):
     kinds = ("resnet50", "bert", "gptj", "retinanet", "3d-unet")
     runs = [

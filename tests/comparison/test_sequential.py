@@ -8,6 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 from mlbench.comparison.compare import compare
+from mlbench.comparison.kinds import margins_of
 from mlbench.comparison.sequential import (
     Outlook,
     at_any_time,
@@ -96,7 +97,7 @@ def pairs(a_run):
 
 
 def told(made, margin=0.05):
-    (cell,) = compare_pairs_so_far(made, across=ACROSS, margin=margin).cells
+    (cell,) = compare_pairs_so_far(made, across=ACROSS, margins=margins_of(margin)).cells
     (speed,) = cell.speeds
     return speed, is_settled(decisive_numbers(cell, made))
 
@@ -124,6 +125,26 @@ def test_what_a_single_look_calls_the_same_may_take_more_turns(pairs):
     speed, is_done = told(many)
     assert (speed.verdict, is_done) == ("same", True)
     assert 1 / 1.05 <= speed.effect.low <= 1 <= speed.effect.high <= 1.05
+
+
+@pytest.mark.parametrize(("turns", "verdict"), [(3, "cannot tell"), (4, "worse")])
+def test_memory_that_doubled_is_judged_by_the_same_rule(pairs, turns, verdict):
+    """A growth is worse, not faster; a single look at three pairs would have a verdict."""
+
+    def with_memory(run, mib):
+        engine = {"kind": "batch", "batch": 32, "samples": 3200}  # one that searched says nothing about memory
+        return type(run).model_validate(run.model_dump() | {"peak_memory_bytes": round(mib * 2**20), "engine": engine})
+
+    made = [
+        (with_memory(one, 100 + number / 10), with_memory(other, 200 + number / 7))
+        for number, (one, other) in enumerate(pairs(BASE[:turns], BASE[:turns]))
+    ]
+    (cell,) = compare_pairs_so_far(made, across=ACROSS, margins=margins_of(0.05)).cells
+    (memory,) = [each for each in cell.resources if each.kind == "memory"]
+    assert (memory.verdict, memory.spread.source) == (verdict, "turns")
+    assert memory.effect.ratio == pytest.approx(2, rel=0.01)
+    base, new = ([pair[side] for pair in made] for side in (0, 1))
+    assert [e.verdict for e in compare(base, new, across=ACROSS).cells[0].resources if e.kind == "memory"] == ["worse"]
 
 
 def test_two_states_of_a_side_are_never_the_same(pairs):

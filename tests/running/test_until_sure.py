@@ -1,5 +1,6 @@
 """Turns until each cell has a verdict: which are made, when they end, and what an interruption leaves."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,10 @@ from mlbench.records.expected_cost import Basis, ExpectedTime
 from mlbench.running.turns import Maker, request_like
 from mlbench.running.until_sure import CellId, CellInTurns, measure_until_sure
 
-FAR = float("inf")
+
+def far():
+    """Return a time that no test here waits for."""
+    return time.monotonic() + 10
 
 
 @pytest.fixture
@@ -51,7 +55,7 @@ def numbers_of(cell):
 
 def test_a_cell_with_a_verdict_is_measured_no_more_and_the_others_go_on(cell):
     quick, slow = cell("a"), cell("b")
-    assert measure_until_sure([quick, slow], open_below([(quick, 3), (slow, 5)]), FAR)
+    assert measure_until_sure([quick, slow], open_below([(quick, 3), (slow, 5)]), far())
     assert (quick.made, slow.made) == (3, 5)
     assert numbers_of(quick)[0] == ["a-base-1", "a-new-1"]
 
@@ -64,7 +68,7 @@ def test_no_turn_begins_that_would_end_after_the_budget(cell):
 
 def test_a_side_that_always_fails_ends_its_cell_and_not_the_others(cell):
     broken, fine = cell("a", fails={f"new{number}" for number in range(100)}), cell("b")
-    assert measure_until_sure([broken, fine], lambda: {broken.id, *open_below([(fine, 5)])()}, FAR)
+    assert measure_until_sure([broken, fine], lambda: {broken.id, *open_below([(fine, 5)])()}, far())
     assert (broken.made, fine.made) == (3, 5)
     assert broken.why_lost.startswith("3 turns in a row gave no pair that counts (2026T")
     assert "failed (crash during performance)" in broken.why_lost
@@ -73,21 +77,21 @@ def test_a_side_that_always_fails_ends_its_cell_and_not_the_others(cell):
 
 def test_failures_now_and_then_end_nothing(cell):
     flaky = cell(fails={"new1", "base3", "new4"})
-    assert measure_until_sure([flaky], open_below([(flaky, 8)]), FAR)
+    assert measure_until_sure([flaky], open_below([(flaky, 8)]), far())
     assert flaky.made == 8
 
 
 def test_a_run_that_cannot_be_made_ends_its_cell_with_the_reason_and_keeps_its_pairs(cell):
     stopped, fine = cell("a", error_at="new3"), cell("b")
-    assert measure_until_sure([stopped, fine], open_below([(stopped, 5), (fine, 5)]), FAR)
+    assert measure_until_sure([stopped, fine], open_below([(stopped, 5), (fine, 5)]), far())
     assert (len(stopped.pairs), stopped.why_lost, len(fine.pairs)) == (2, "the disk is full.", 5)
 
 
 def test_another_try_begins_with_all_pairs_that_are_stored_also_after_one_that_failed(cell):
     first = cell(fails={"new2"})
-    measure_until_sure([first], open_below([(first, 4)]), FAR)
+    measure_until_sure([first], open_below([(first, 4)]), far())
     second = cell()
     assert sorted(second.by_number) == [1, 3, 4]
-    assert measure_until_sure([second], open_below([(second, 5)]), FAR)
+    assert measure_until_sure([second], open_below([(second, 5)]), far())
     assert second.made == 2
     assert sorted(second.by_number) == [1, 2, 3, 4, 5]
