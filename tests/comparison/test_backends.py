@@ -58,7 +58,7 @@ def test_the_answer_says_also_what_processor_time_says(ran, a_run):
 
     def with_time(run, relative_ns):
         fields = {"ns": relative_ns, "unit": "sample", "covers": "all", "reference_ns": 1e6, "relative_ns": relative_ns}
-        fields |= {"samples": 4, "turns": 20}
+        fields |= {"samples": 4, "rounds": 20}
         return type(run).model_validate(run.model_dump() | {"processor_time": fields})
 
     runs = [with_time(ran("pytorch", 260), 10e6), with_time(ran("acme", 100), 5e6)]

@@ -54,7 +54,7 @@ def in_part(results):
 
 def test_histories_of_runs_read_in_part_are_those_of_whole_runs(store, a_night, results):
     spent = {"stages_ns": {"load": 40_000_000, "compile": 300_000_000, "warm-up": 400_000_000}}
-    processor = {"ns": 4e6, "unit": "sample", "covers": "all", "reference_ns": 1e6, "samples": 4, "turns": 9}
+    processor = {"ns": 4e6, "unit": "sample", "covers": "all", "reference_ns": 1e6, "samples": 4, "rounds": 9}
     kept = {"engine": {"kind": "batch", "batch": 8}}
     whole = [
         store(
