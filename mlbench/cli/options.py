@@ -395,7 +395,7 @@ margin_option = click.option(
     multiple=True,
     callback=_margins,
     default=(0.05,),
-    show_default="0.05 of speed, processor-time and memory, 0.2 of startup, 0.01 of work",
+    show_default="0.05 of speed and memory, 0.02 of processor-time, 0.2 of startup, 0.01 of work",
     help="Ignore relative changes smaller than this, of speeds or of KIND; repeatable.",
 )
 accuracy_margin_option = click.option(

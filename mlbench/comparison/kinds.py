@@ -32,13 +32,13 @@ class MeasureKind:
     """Whether a comparison that judges it says something about how fast a product is."""
 
 
-_OF_PROCESSOR_TIME = Assumed(spread=0.015, freedom=8)
+_OF_PROCESSOR_TIME = Assumed(spread=0.015, freedom=8, correlation=0.3)
 _OF_MEMORY = Assumed(spread=0.01, freedom=8, correlation=0.5)
 _OF_START_UP = Assumed(spread=0.3, freedom=30, correlation=0.5)
 
 SPEED = MeasureKind(name="speed", margin=MARGIN, assumed=USUAL, witnesses="speed", is_amount=False, shows_speed=True)
 PROCESSOR_TIME = MeasureKind(
-    name="processor time", margin=MARGIN, assumed=_OF_PROCESSOR_TIME, witnesses="processor time", shows_speed=True
+    name="processor time", margin=0.02, assumed=_OF_PROCESSOR_TIME, witnesses="processor time", shows_speed=True
 )
 MEMORY = MeasureKind(name="memory", margin=0.05, assumed=_OF_MEMORY)
 START_UP = MeasureKind(name="start-up", margin=0.2, assumed=_OF_START_UP, witnesses="speed")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from mlbench.records.run_record import ResultRecord, RunRecord
 
 _SAME_LOAD = 0.01
+_UNLIKE_NEIGHBOURS = 0.25
+"""Share of the processors; beyond it a mean of processor time moved by up to 17 % (docs/processor-time.md)."""
 _TOKEN_LATENCIES = {
     "TTFT": "first_token_{percent:.2f}_percentile_latency",
     "TPOT": "time_per_output_token_{percent:.2f}_percentile",
@@ -98,4 +101,21 @@ def why_loads_differ(records: Sequence[RunRecord]) -> str:
     return (
         f"these runs were sent from {min(rates):.6g} to {max(rates):.6g} queries/s, and latencies at different loads "
         "cannot be compared; set load.target_qps"
+    )
+
+
+def why_neighbours_differ(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> str:
+    """Return the reason why processor time of runs of different days cannot be compared; empty if it can.
+
+    Neighbours use the same caches and memory, so work takes longer beside them.
+    """
+    shares = [[record.other_work.share for record in side if record.other_work] for side in (base, new)]
+    if not all(shares):
+        return ""
+    one, other = map(median, shares)
+    if abs(one - other) <= _UNLIKE_NEIGHBOURS:
+        return ""
+    return (
+        f"other load took {one:.0%} of the processors in the base and {other:.0%} on the new side, which changes "
+        "processor time; interleave runs of both sides"
     )

@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from mlbench.comparison.comparability import knowing
 from mlbench.comparison.effect import Effect, is_bimodal
 from mlbench.comparison.exact import compare_exactly
-from mlbench.comparison.kinds import KINDS, SPEED, MeasureKind
-from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
+from mlbench.comparison.kinds import KINDS, PROCESSOR_TIME, SPEED, MeasureKind
+from mlbench.comparison.measures import (
+    Measure,
+    measures_of,
+    why_loads_differ,
+    why_neighbours_differ,
+    why_not_counted,
+)
 from mlbench.comparison.readings import Reading, Readings, measure_difference, odd_runs
 from mlbench.comparison.resources import processor_time_of, resources_of, setup_of
+from mlbench.comparison.spread import Source
 from mlbench.comparison.tested import Tested, signed_logarithm
 from mlbench.records.facts import conditions_of
 from mlbench.records.run_record import RunRecord
@@ -137,6 +144,9 @@ def _speed(name: str, sides: Sides, earlier: _Earlier, numbers: Numbers, margins
         effect, reason = compare_exactly(one, other, margin)
     elif not reason:
         tested, effect, reason = measure_difference(readings, margin, kind.assumed)
+    if kind is PROCESSOR_TIME and tested and tested.spread.source is not Source.TURNS:
+        reason = why_neighbours_differ(_counted(sides.base), _counted(sides.new))
+        tested = None if reason else tested
     humps = [side for side, values in (("base", one), ("new", other)) if is_bimodal(values)]
     if tested and humps:
         reason = f"the {humps[0]} runs are bimodal: something switched between two states"

@@ -264,6 +264,17 @@ def test_processor_time_does_not_depend_on_the_batch_and_its_row_is_always_there
     assert "| processor time per sample, 5 and 5 runs | 4" in comparison_markdown(comparison, title="t")
 
 
+@pytest.mark.parametrize(("share", "verdict"), [(0.2, SpeedVerdict.WORSE), (0.6, SpeedVerdict.CANNOT_TELL)])
+def test_processor_time_beside_much_more_other_load_has_no_verdict(session, share, verdict):
+    quiet, beside = ({"processes": each, "stolen": 0.0} for each in (0.02, share))
+    base = with_processor_time(session("old", other_work=quiet))
+    new = with_processor_time(session("new", days=1, other_work=beside), 1.15)
+    (judged,) = (each for each in compare(base, new).cells[0].resources if each.kind == "processor time")
+    assert judged.verdict is verdict
+    if verdict is SpeedVerdict.CANNOT_TELL:
+        assert judged.reason.startswith("other load took 2% of the processors in the base and 60% on the new side")
+
+
 def test_the_hosts_share_and_a_token_are_numbers_of_their_own(session):
     (base, new), token = (session("old"), session("new", days=1)), {"covers": "host", "unit": "token"}
     comparison = compare(with_processor_time(base, **token), with_processor_time(new, **token))
