@@ -198,7 +198,7 @@ def test_the_functions_have_the_defaults_of_the_commands():
     assert (run["accuracy"], run["repeat"], run["power"], run["tag"]) == tuple(
         defaults["run"][name] for name in ("wants_accuracy", "repeats", "power", "tag")
     )
-    assert (compare["margin"], compare["accuracy_margin"]) == tuple(
+    assert ((compare["margin"],), compare["accuracy_margin"]) == tuple(
         defaults["compare"][name] for name in ("margin", "accuracy_margin")
     )
 

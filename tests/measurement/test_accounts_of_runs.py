@@ -118,6 +118,7 @@ def test_what_is_not_measured_is_reported_with_its_reason(mlbench, known_machine
         "energy": "not asked for",
         "work": "the engine does not count its graph calls",
         "roofline": "the work per sample is unknown",
+        "processor_time": "the backend computes nothing",
     }
 
 
