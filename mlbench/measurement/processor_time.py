@@ -3,7 +3,7 @@
 Wall time on a busy machine is mostly the others' time. Processor time is the engine's own, but not robust by itself:
 threads that wait busily for each other use it as well, twice as much of it where others hold the second thread up;
 clocks change; neighbours empty the caches. So the engine is made anew where only one of its threads can run, samples
-alternate with reference work, to which their time is set in proportion, and the least disturbed rounds count.
+alternate with reference work, to which their time is set in proportion.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -52,13 +52,14 @@ LONGEST_QUERY_S = 4.0
 
 _AT_A_TIME = 8
 """Samples. Alone, a small model's time depends on where its memory happens to lie: 6 to 8 % from process to process."""
-_ROUND_NS = 4_000_000
+_ROUND_NS = 16_000_000
+"""Long enough that one computation more or less between two pieces of reference work makes no difference: after it the
+innermost caches are cold."""
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 200
-_ENOUGH_NS = 250_000_000
+_WARM = 3
+_ENOUGH_NS = 400_000_000
 _LONGEST_S = 12.0
 _PATIENCE_S = 60.0
-_LEAST_DISTURBED = 0.1
-"""The share of rounds that may be quicker than what counts: a neighbour's work makes rounds slower, never quicker."""
 _LEAST_SHARE = 0.6
 """The busiest thread uses more of the processor time: two that wait busily for each other use half each."""
 
@@ -135,14 +136,15 @@ class CountedSamples:
             raise UncountedError(f"{len(self.indices)} samples take {first_ns / 1e9:.0f} s on one processor")
         self._check(answers)
         before_s = _read_thread_times(pids)
-        rounds = self._make_rounds(pids, max(1, round(_ROUND_NS / max(first_ns, 1))))
+        warm_ns = min(self._time(pids)[1] for _ in range(_WARM))
+        rounds = self._make_rounds(pids, max(1, round(_ROUND_NS / max(warm_ns, 1))))
         self._check_threads(pids, before_s, rounds)
         parts = answers.tokens if isinstance(self.model.program, GenerationProgram) else len(self.indices)
         runtime = self.observe()
         if runtime.devices == UNKNOWN:
             raise UncountedError("the samples were answered by processes that are not the run's")
-        ns = _find_undisturbed(each.samples_ns for each in rounds) / parts
-        reference_ns = _find_undisturbed(each.reference_ns for each in rounds)
+        ns = fmean(each.samples_ns for each in rounds) / parts  # all: work that is done now and then is work
+        reference_ns = fmean(each.reference_ns for each in rounds)
         return ProcessorTimeRecord(
             ns=ns,
             unit="token" if isinstance(self.model.program, GenerationProgram) else "sample",
@@ -231,8 +233,3 @@ def make_reference_work() -> Callable[[], None]:
 
     work()
     return work
-
-
-def _find_undisturbed(times_ns: Iterable[float]) -> float:
-    """Return a time of the rounds in which neighbours disturbed least."""
-    return float(np.quantile(list(times_ns), _LEAST_DISTURBED))

@@ -86,6 +86,12 @@ def test_work_counts_for_each_sample(count):
     assert found.relative_ns == pytest.approx(found.ns * 1e6 / found.reference_ns)
 
 
+def test_work_that_is_done_now_and_then_counts(count):
+    queries = iter(range(10**9))
+    found = count(Answering(lambda samples: burn(samples * WORK_NS * (4 if next(queries) % 3 == 0 else 1))))
+    assert 1.5 * WORK_NS <= found.ns < 2.5 * WORK_NS
+
+
 def test_waiting_does_not_count(count, monkeypatch):
     monkeypatch.setattr(processor_time, "_ENOUGH_NS", 0)
     assert count(Answering(lambda samples: time.sleep(samples * WORK_NS / 1e9))).ns < WORK_NS / 2

@@ -18,7 +18,7 @@ class ProcessorTimeRecord(Stored):
     """User and system time of an engine on one processor, a few samples at a time, interleaved with reference work.
 
     With one thread nothing waits busily for another, so that time is work. The reference work is always the same, and
-    takes longer where the processor's clock is lower. Both times are those of the least disturbed rounds.
+    takes longer where the processor's clock is lower.
     """
 
     ns: Positive
