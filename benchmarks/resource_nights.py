@@ -81,10 +81,10 @@ def machine(
     return draw
 
 
-REAL = {"speed": 0.03, "processor time": 0.01, "memory": 0.009, "start-up": 0.25}
+REAL = {"speed": 0.03, "processor time": 0.03, "memory": 0.009, "start-up": 0.25}
 """Standard deviations of sessions, as of their repeats."""
-QUIET = {"speed": 0.01, "processor time": 0.003, "memory": 0.001, "start-up": 0.07}
-LARGE = {"speed": 0.05, "processor time": 0.02, "memory": 0.015, "start-up": 0.4}
+QUIET = {"speed": 0.01, "processor time": 0.015, "memory": 0.001, "start-up": 0.07}
+LARGE = {"speed": 0.05, "processor time": 0.05, "memory": 0.015, "start-up": 0.4}
 MACHINES: Mapping[str, Draw] = {
     "quiet": machine(between=QUIET, within=QUIET),
     "as measured, crowded": machine(between=REAL, within=REAL),
