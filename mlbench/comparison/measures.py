@@ -10,7 +10,7 @@ from mlbench.records.run_record import ResultRecord, RunRecord
 
 _SAME_LOAD = 0.01
 _UNLIKE_NEIGHBOURS = 0.25
-"""Share of the processors; beyond it a mean of processor time moved by up to 17 % (docs/processor-time.md)."""
+"""Share of the processors; beyond it a mean of processor time moved by up to 22 % (docs/processor-time.md)."""
 _TOKEN_LATENCIES = {
     "TTFT": "first_token_{percent:.2f}_percentile_latency",
     "TPOT": "time_per_output_token_{percent:.2f}_percentile",
