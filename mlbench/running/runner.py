@@ -38,6 +38,9 @@ LOG_FILE = "log.txt"
 _DRIVEN = {"accuracy", "performance"}
 """The stages of a run in which LoadGen drives: by then the request is known to be valid."""
 
+_REFERENCE = "reference"
+"""The stage in which some answers of the fp32 model are computed."""
+
 _REFERENCE_S = 120.0
 """Time limit for computing some answers of the fp32 model, loading included."""
 
@@ -142,6 +145,7 @@ def _score_timed(request: JudgeRequest, started: StartedRun, log: Path, show: Li
         return None  # there is no accuracy that such a run could claim
     if not request.measured.evidence.timed:
         return TimedAnswers(reason="no answer was timed that would tell new content from known")
+    show({"stage": _REFERENCE})  # its first process of a command imports torch, which is no part of the stage before
     function = ChildFunction(SCORE_TIMED, TimedAnswers, started.modules_of_reference)
     found = _ask_helper(function, request, started, log, show, limit_s=_REFERENCE_S)
     if isinstance(found, str):
