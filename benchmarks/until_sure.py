@@ -139,8 +139,8 @@ def main(nights: int, chosen: str) -> None:
     """Print a row per machine and rule."""
     rules: dict[str, Rule] = {"evidence": by_evidence, "Pocock": pocock(), "single looks": by_single_looks}
     table = Table(title=f"{nights} nights of {NUMBERS} cells each, at most {MOST} turns; shares in %")
-    columns = ["machine", "rule", "false alarms", "same in turns"]
-    columns += [f"{loss:.0%}: slower in turns, same" for loss in LOSSES]
+    columns = ["machine", "rule", "false alarms", "same"]
+    columns += [f"{loss:.0%}: slower, same" for loss in LOSSES]
     for heading in columns:
         table.add_column(heading, justify="left" if heading in ("machine", "rule") else "right")
     for name in CHOSEN:

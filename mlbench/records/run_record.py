@@ -313,7 +313,6 @@ class RunRecord(Stored):
 
     cluster: ClusterRecord | None = None
     """The nodes of a Ray cluster that answered the samples; null: there were none, or it failed before it had them."""
-
     beside: BesideRecord | None = None
     """The lane that it was measured on, and the runs of the same command on others; null: runs were made one at a
     time, on all that the command could use."""
@@ -334,9 +333,8 @@ class RunRecord(Stored):
     work: WorkRecord | None = None
     roofline: RooflineRecord | None = None
     not_measured: dict[str, str] = Field(default_factory=dict)
-    """Reasons why ``other_work``, ``processor_time``, ``energy``, ``work``, ``roofline``, ``overhead`` or
-    ``peak_memory`` is null; why ``engine`` or ``runtime`` is missing or incomplete: a plugin did not report it, or
-    reported values that cannot be stored."""
+    """Reasons why ``other_work`` to ``roofline``, ``overhead`` or ``peak_memory`` is null; why ``engine`` or
+    ``runtime`` is missing or incomplete: a plugin did not report it, or reported values that cannot be stored."""
     peak_memory_bytes: Count | None = None
     """Peak CPU memory of the run's process; null where the run failed. Of a device's own memory: ``runtime``."""
 

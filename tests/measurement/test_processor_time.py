@@ -94,7 +94,16 @@ def test_work_that_is_done_now_and_then_counts(count):
 
 def test_waiting_does_not_count(count, monkeypatch):
     monkeypatch.setattr(processor_time, "_ENOUGH_NS", 0)
-    assert count(Answering(lambda samples: time.sleep(samples * WORK_NS / 1e9))).ns < WORK_NS / 2
+    monkeypatch.setattr(processor_time, "_LONGEST_ROUND_NS", 2 * len(SAMPLES) * WORK_NS)
+    asked = []
+
+    def wait(samples):
+        asked.append(samples)
+        time.sleep(samples * WORK_NS / 1e9)
+
+    found = count(Answering(wait))
+    assert found.ns < WORK_NS / 2
+    assert len(asked) <= 4 + 2 * found.rounds, "waiting makes a round no longer than its time"
 
 
 def test_work_of_a_process_below_counts_too(count):
