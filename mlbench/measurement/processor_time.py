@@ -54,7 +54,7 @@ _ROUND_NS = 16_000_000
 innermost caches are cold."""
 _LEAST_ROUNDS = 5
 _LONGEST_ROUND_NS = 2_000_000_000
-"""Of wall time: an engine that waits for an accelerator uses little processor time in it."""
+"""Longest wall time of one: an engine that waits for an accelerator uses little processor time in it."""
 _WARM = 3
 _ENOUGH_NS = 400_000_000
 _LONGEST_S = 12.0
