@@ -55,8 +55,8 @@ def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # no
     assert done.exit_code == (0 if record.verdict.is_valid else 1)
     assert not record.verdict.is_conformant
     assert record.other_work and 0 <= record.other_work.share <= 1
-    assert record.processor_time, record.not_measured["processor_time"]
-    # a machine too busy for a number says so instead
+    # a machine too slow or too busy for a number says so instead
+    assert record.processor_time or "on one processor" in record.not_measured["processor_time"]
     assert (record.overhead_ns_per_sample or 0) > 0 or record.not_measured["overhead"]
 
 
