@@ -17,6 +17,7 @@ from mlbench.cli.options import (
     accuracy_option,
     entry_options,
     job_options,
+    model_options,
     network_options,
     overrides_option,
     parallel_option,
@@ -47,6 +48,7 @@ _OF_A_SUITE = (
 
 @click.command("run")
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", shell_complete=offer_workloads)
+@model_options
 @click.option(
     "--backend",
     "backends",

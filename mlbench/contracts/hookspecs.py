@@ -29,6 +29,9 @@ OWN_COMMANDS = (
 )
 """Names of mlbench's own commands, which a plugin's command cannot have."""
 
+MODEL_FILE = "workload.model"
+"""The setting that names a user's own model, of which the run's workload is made."""
+
 hookspec = pluggy.HookspecMarker("mlbench")
 hookimpl = pluggy.HookimplMarker("mlbench")
 
@@ -41,6 +44,19 @@ def mlbench_backends() -> Sequence[Backend]:  # type: ignore[empty-body]
 @hookspec
 def mlbench_workloads() -> Sequence[Workload]:  # type: ignore[empty-body]
     """Return the workloads this plugin brings."""
+
+
+@hookspec
+def mlbench_model_workload(file: Path, name: str) -> Workload | None:
+    """Return a workload of this name that measures a user's own model; None for a form that the plugin does not know.
+
+    It goes by the file's name alone: the path may come from a stranger's record, and is opened only when a run begins.
+    The file is the setting `MODEL_FILE`, so the workload's options have a field ``model``.
+
+    Args:
+        file: the model's file, or its folder.
+        name: the user's for it.
+    """
 
 
 @hookspec

@@ -159,6 +159,13 @@ class Metric(ABC):
     def line(self, scores: Mapping[str, float]) -> str:
         """Return the last line the official script prints for these scores."""
 
+    def first_wrong(self) -> str:
+        """Return the first answer that `score` found to be wrong, as a sentence; empty by default.
+
+        Targets of a user's own model are limits of differences: whose answers differ is the first question then.
+        """
+        return ""
+
     def computed_with(self) -> Mapping[str, str]:
         """Return further dependencies of scores besides replies, data and code, by the score's name; none by default.
 

@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlbench.contracts.precision import Precision
+
 if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
     from mlbench.contracts.metric import Metric
@@ -38,6 +40,8 @@ class Variant:
     weights: Weights
     options: Any
     """The workload's own `Workload.options` dataclass, filled in from the settings."""
+    precision: Precision = Precision.FP32
+    """The run's, for a metric whose targets depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,10 @@ class Workload(ABC):
     torch, name it first, and add the modules of its networks: then runs on all backends share their imports."""
     is_default: bool = True
     """Whether it runs when the user names no workload."""
+    default_scenarios: Sequence[str] = ()
+    """Scenarios that run when the user names none; empty: all that its rules define."""
+    only_profile: Profile | None = None
+    """The one profile that it has; None: both."""
     mini_server_latency_ms: int | None = None
     """Server latency limit of the mini profile, if the official one only suits the official model."""
 

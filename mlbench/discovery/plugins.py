@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import pluggy
 
 from mlbench.contracts import hookspecs
 from mlbench.discovery.guard import call_plugin, note_threads
-from mlbench.discovery.hook_results import check_command, check_list, name_of
+from mlbench.discovery.hook_results import check_command, check_list, demand, name_of
 from mlbench.discovery.import_notes import note_import
 from mlbench.errors import PluginError, UsageError
 from mlbench.system.folders import is_without_plugins
@@ -73,6 +74,8 @@ class Plugins:
     hooks: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager("mlbench"))
     _sources: dict[str, tuple[str, str]] = field(default_factory=dict)
     """From the hooks' name of a plugin to the names of its entry point and distribution."""
+    _own_models: set[str] = field(default_factory=set)
+    """Names of workloads that were made of a user's model."""
     _probes: dict[str, Probe] = field(default_factory=dict)
 
     @classmethod
@@ -134,6 +137,35 @@ class Plugins:
     def workload(self, name: str) -> Workload:
         """Return a workload; raises as `backend` does."""
         return self._named(name, self.workloads, "workload")
+
+    def workload_of(self, name: str, settings: Mapping[str, Any]) -> Workload:
+        """Return the workload of a run with these settings: an installed one, or the user's own model among them.
+
+        Raises:
+            UsageError: the name is unknown, or no plugin takes the model.
+            PluginError: the workload's plugin is broken.
+        """
+        model = settings.get(hookspecs.MODEL_FILE)
+        is_installed = name in self.workloads and name not in self._own_models
+        return self.workload(name) if is_installed or not model else self._take_model(Path(str(model)), name)
+
+    def _take_model(self, file: Path, name: str) -> Workload:
+        """Ask plugins for the workload of a user's model, which has its name here from then on."""
+        from mlbench.contracts.workload import Workload
+        from mlbench.discovery.validation import check_workload
+
+        hook = hookspecs.mlbench_model_workload.__name__
+        for implementation in getattr(self.hooks.hook, hook).get_hookimpls():
+            made = call_plugin(functools.partial(implementation.function, file, name), hook)
+            if made is not None:
+                call_plugin(lambda made=made: demand(name_of(made, Workload) == name, f"{hook} changed the name"))  # type: ignore[misc]
+                call_plugin(lambda made=made: check_workload(made))  # type: ignore[misc]
+                self.workloads[name] = made
+                self.origins[hookspecs.mlbench_workloads.__name__, name] = implementation.plugin_name
+                self._own_models.add(name)
+                return typing.cast("Workload", made)
+        hint = "Give an ONNX file (.onnx), a torch exported program (.pt2), or the Hugging Face folder of a model."
+        raise UsageError(f"no plugin takes the model {str(file)!r}.", hint=hint)
 
     def scenario(self, name: str) -> Scenario:
         """Return a scenario, in whatever case it is written; raises as `backend` does."""

@@ -104,7 +104,7 @@ def _export(job: Job, channel: Channel) -> None:
 def export_graphs(request: MissingGraphs, channel: Channel) -> ExportAnswer:
     """Export the graphs of models, side by side; what fails is left to the run that needs it, which says why."""
     plugins = Plugins.discover()
-    _import_for([plugins.workload(spec.workload).preload for spec in request.models])
+    _import_for([plugins.workload_of(spec.workload, spec.settings).preload for spec in request.models])
     needed = _take_in(request.models[0], plugins)
     for spec in request.models[1:]:
         _take_in(spec, plugins)
@@ -125,7 +125,7 @@ def _import_for(preloaded: Sequence[Sequence[str]]) -> None:
 def _take_in(spec: ModelSpec, plugins: Plugins) -> int:
     """Note the graphs of a model; return how many are noted by now."""
     try:
-        workload = plugins.workload(spec.workload)
+        workload = plugins.workload_of(spec.workload, spec.settings)
         _graphs.extend(workload.model(workload_variant(workload, spec)).graphs.values())
     except Exception:  # whatever a workload raises
         logger.exception("the graphs of %s are left to its runs", spec.workload)

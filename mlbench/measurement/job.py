@@ -52,7 +52,7 @@ class Job:
             ValueError: a setting is of the wrong type.
         """
         settings = Settings.of_plain(spec.settings)
-        workload = plugins.workload(spec.workload)
+        workload = plugins.workload_of(spec.workload, spec.settings)
         if backend is None:
             named = plugins.backend(spec.backend)
             backend = named.with_options(settings.fill("backend", named.options)).in_folder(Path(spec.folder))
@@ -85,6 +85,7 @@ def workload_variant(workload: Workload, spec: JobSpec | ModelSpec) -> Variant:
         profile=Profile(spec.profile),
         weights=Weights(spec.weights),
         options=Settings.of_plain(spec.settings).fill("workload", workload.options),
+        precision=Precision(spec.precision) if isinstance(spec, JobSpec) else Precision.FP32,
     )
 
 

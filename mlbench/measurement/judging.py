@@ -122,6 +122,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
             token_answers=token_answers(job, model, limits),
             scores=accuracy.scores if accuracy else None,
             targets=targets,
+            first_wrong=accuracy.first_wrong if accuracy else "",
             is_open=job.division is Division.OPEN,
             deviations=model.deviations,
             unscored_reason=unscored,

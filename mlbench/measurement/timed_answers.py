@@ -113,7 +113,7 @@ def compare_timed(
     dataset.load(bases)
     told, known_right = 0, 0
     size = _AT_A_TIME if isinstance(model.program, GenerationProgram) else 1
-    with graph_engine(_Reference(), model, plan) as engine:
+    with graph_engine(model.reference or _Reference(), model, plan) as engine:
         if isinstance(model.program, GenerationProgram):
             engine.warm_up(Samples([0], bases[:1], dataset))
         started_s = time.monotonic()

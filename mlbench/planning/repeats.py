@@ -8,7 +8,7 @@ from typing import Any
 
 from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.precision import Precision
-from mlbench.contracts.workload import Profile, Weights
+from mlbench.contracts.workload import Profile, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError, UsageError
 from mlbench.planning.requests import RunRequest, settings_of
@@ -78,6 +78,7 @@ def check_word(record: RunRecord, values: Mapping[str, Any], plugins: Plugins, w
     Raises:
         UsageError: it sets such a setting, or the user gives another value; the message names it.
     """
+    workload_of_record(record, plugins)  # of a user's own model there is none before
     run = f"run {record.run_id}"
     with refuse_odd_values(f"record of {run}"):
         request = dataclasses.replace(request_of(record), overrides=word.overrides)
@@ -90,6 +91,11 @@ def check_word(record: RunRecord, values: Mapping[str, Any], plugins: Plugins, w
         of_plugins += [("workload", each.options) for each in plugins.workloads.values()]
         hint = "To allow it, give the same value with --set, or use --trust for all of them."
         refuse_foreign(run, values, guards_of([*CORE_TEMPLATES.items(), *of_plugins], own), hint=hint)
+
+
+def workload_of_record(record: RunRecord, plugins: Plugins) -> Workload:
+    """Return a run's workload; raises as `Plugins.workload_of`. The model of a user's own is not opened."""
+    return plugins.workload_of(record.workload, {key: each.value for key, each in record.settings.items()})
 
 
 def check_scoring(record: RunRecord, plugins: Plugins, word: OwnWord) -> None:
@@ -114,7 +120,7 @@ def settings_as_stored(
         PluginError: the backend's or the workload's plugin is broken.
     """
     check_word(record, {key: each.value for key, each in record.settings.items()}, plugins, word)
-    backend, workload = plugins.backend(record.backend), plugins.workload(record.workload)
+    backend, workload = plugins.backend(record.backend), workload_of_record(record, plugins)
     stored = {key: Setting(each.value, each.layer) for key, each in record.settings.items()}
     try:
         return restore_settings({**stored, **chosen}, backend, workload)

@@ -118,20 +118,21 @@ def combinations(  # noqa: PLR0913 - the axes of a matrix
     named = [plugins.scenario(name) for name in scenarios]
     every = sorted(plugins.scenarios.values(), key=lambda each: not each.sends_all_at_once)
     default = [name for name, each in plugins.workloads.items() if each.is_default]
-    for workload in [plugins.workload(name) for name in workloads or _having(entry, default, plugins)]:
+    given = {**common.get("suite_settings", {}), **common.get("overrides", {})}
+    for workload in [plugins.workload_of(name, given) for name in workloads or _having(entry, default, plugins)]:
         settled = entry.settle(workload.name, rules_of(workload))
         defined = entry.scenarios(rules_of(workload))
         for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend(precision)]:
             for scenario in named or every:
                 is_possible = scenario.loadgen in defined or (scenario.is_beyond_rules and not entry.category)
-                if is_possible and (named or scenario.name in defined):
+                if is_possible and (named or scenario.name in (workload.default_scenarios or defined)):
                     yield RunRequest(
                         workload=workload.name,
                         backend=backend.name,
                         scenario=scenario.name,
                         precision=precision,
                         entry=settled,
-                        **common,
+                        **common | ({"profile": workload.only_profile} if workload.only_profile else {}),
                     )
                 elif named:
                     yield Undefined(workload.name, scenario.name, entry.category)
@@ -164,7 +165,7 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
     """
     backend = plugins.backend(request.backend)
     run_conditions = RunConditions(
-        workload=plugins.workload(request.workload),
+        workload=plugins.workload_of(request.workload, {**request.suite_settings, **request.overrides}),
         backend=backend,
         scenario=plugins.scenario(request.scenario),
         profile=request.profile,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from mlbench.cluster.demand import NetworkDemand
 from mlbench.contracts.power import AUTO
@@ -19,6 +19,7 @@ from mlbench.execution.lanes import Lane
 from mlbench.planning.lane_demand import lanes_for
 from mlbench.planning.requests import ResolvedRequest, RunRequest, Undefined, combinations, resolve
 from mlbench.planning.suite import SharedRuns, answers, differing_facts, in_pairs, missing, read_suite, requests_of
+from mlbench.planning.user_model import UserModel
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.reading import read_runs
 from mlbench.records.store.run_folder import remove_abandoned, runs_in
@@ -90,6 +91,21 @@ class RunMatrix:
     tag: str = ""
     power: str = AUTO
     network: NetworkDemand | None = None
+    model: UserModel | None = None
+    """A model of the user's own, instead of workloads."""
+
+    def for_model(self, plugins: Plugins) -> Self:
+        """Return the matrix with the workload and the settings of the user's model, if there is one.
+
+        Raises:
+            UsageError: workloads are named as well, or the model cannot be found.
+        """
+        if not self.model:
+            return self
+        if self.workloads:
+            raise UsageError(f"workload {self.workloads[0]} is named besides a model.", hint="Name one of the two.")
+        name = self.model.workload_name(plugins)
+        return replace(self, workloads=(name,), overrides={**self.model.settings(), **self.overrides}, model=None)
 
     def combinations(self, plugins: Plugins) -> Iterator[RunRequest | Undefined]:
         """Yield a request for each combination; raises as `combinations`, and `UsageError` for an unknown name."""
@@ -128,7 +144,7 @@ def plan_runs(matrix: RunMatrix, plugins: Plugins) -> RunPlan:
         raise UsageError(f"tag is {given}.", hint=f"It is plain text of up to {LONGEST_TAG} characters.")
     if not 1 <= matrix.repeats <= MOST_REPEATS:
         raise UsageError(f"repeat is {matrix.repeats}.", hint=f"It lies from 1 to {MOST_REPEATS}.")
-    found = list(matrix.combinations(plugins))
+    found = list(matrix.for_model(plugins).combinations(plugins))
     requests = [resolve(each, plugins) for each in found if isinstance(each, RunRequest)]
     if not requests and (undefined := next((each for each in found if isinstance(each, Undefined)), None)):
         raise UsageError(str(undefined), hint="`mlbench list` prints the scenarios of each workload.")

@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS
@@ -30,6 +30,7 @@ from mlbench.discovery import Plugins
 from mlbench.errors import DataError, UsageError
 from mlbench.planning.accuracy_tests import AccuracyTests
 from mlbench.planning.requests import ResolvedRequest, RunRequest, Undefined, combinations, resolve
+from mlbench.planning.user_model import UserModel
 from mlbench.records.run_record import RunRecord, read
 from mlbench.records.store.run_folder import Claim, TakenError
 from mlbench.records.store.run_names import names_in
@@ -66,7 +67,13 @@ class _Part(BaseModel):
 class SuiteEntry(_Part):
     """Runs: every combination of what it names."""
 
-    workload: Names = Field(min_length=1)
+    workload: Names = Field(default_factory=list)
+    """Needed, unless ``model`` is given."""
+    model: Path | None = None
+    """A model of the user's own, instead: an ONNX file, a torch exported program, or a Hugging Face folder. A relative
+    path is relative to the suite file."""
+    name: str = ""
+    """The model's name; empty: the file's. ``settings`` have the rest: ``workload.shapes``, ``workload.dims``, ..."""
     backend: Names = Field(min_length=1)
     scenario: Names = Field(default_factory=list)
     """Empty: all that the rules define."""
@@ -87,6 +94,16 @@ class SuiteEntry(_Part):
     """Number of repeats, instead of the suite's."""
     settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
     """By key, as `mlbench settings` lists them."""
+
+    @model_validator(mode="after")
+    def _has_one_subject(self) -> Self:
+        if bool(self.workload) == bool(self.model):
+            raise ValueError("name a workload or a model, and not both" if self.model else "workload is missing")
+        return self
+
+    def beside(self, file: Path) -> Self:
+        """Return the entry of a suite file, with the model's path as seen from here."""
+        return self.model_copy(update={"model": file.parent / self.model}) if self.model else self
 
 
 class Suite(_Part):
@@ -109,9 +126,10 @@ def read_suite(file: Path) -> Suite:
     """
     fields = read_toml(file, what="suite file")
     try:
-        return Suite.model_validate(fields)
+        suite = Suite.model_validate(fields)
     except ValidationError as error:
         raise UsageError(f"{file}: {first_problem(error)}.", hint="See docs/guarding-against-regressions.md.") from None
+    return suite.model_copy(update={"runs": [each.beside(file) for each in suite.runs]})
 
 
 def requests_of(
@@ -157,10 +175,12 @@ def _defined(entry: SuiteEntry, number: int, plugins: Plugins, **common: Any) ->
 
 def _expand(entry: SuiteEntry, plugins: Plugins, **common: Any) -> Iterator[RunRequest | Undefined]:
     precisions: Sequence[Precision | None] = entry.precision or [None]
+    own = UserModel(file=entry.model, name=entry.name) if entry.model else None
+    workloads = [own.workload_name(plugins)] if own else entry.workload
     for precision in precisions:
         yield from combinations(
             plugins,
-            entry.workload,
+            workloads,
             entry.backend,
             entry.scenario,
             profile=entry.profile,
@@ -169,7 +189,7 @@ def _expand(entry: SuiteEntry, plugins: Plugins, **common: Any) -> Iterator[RunR
             precision=precision,
             wants_accuracy=entry.accuracy,
             entry=EntryDemand(variant=entry.variant, category=entry.category, division=entry.division),
-            suite_settings=entry.settings,
+            suite_settings={**(own.settings() if own else {}), **entry.settings},
             **common,
         )
 

@@ -12,6 +12,9 @@ from mlbench.records.run_record import RunRecord, SettingRecord
 ENDS_INVALID_RUNS = ("load.end_at_late_share",)
 """Settings that only end runs which have become INVALID."""
 
+PLACES = ("workload.model", "workload.inputs")
+"""Settings that say where a user's own model and inputs lie; fingerprints say what they are."""
+
 _CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
 _CHOSEN_BY_USER = ("command line", "suite", "system", "tune")
@@ -24,9 +27,10 @@ _TUNED = ("scenario", "workload", "backend")
 def hand_set(record: RunRecord) -> Mapping[str, SettingRecord]:
     """Return the settings that a person chose: on the command line, in a suite, in a file of the machine.
 
-    What only ends runs that are INVALID is not among them: a valid run is the same without it.
+    Without those that only end runs which are INVALID: a valid run is the same without them. Without `PLACES`, too.
     """
-    return {key: each for key, each in _from_layers(record, _CHOSEN_BY_USER).items() if key not in ENDS_INVALID_RUNS}
+    left_out = (*ENDS_INVALID_RUNS, *PLACES)
+    return {key: each for key, each in _from_layers(record, _CHOSEN_BY_USER).items() if key not in left_out}
 
 
 def _from_layers(record: RunRecord, layers: Collection[str]) -> Mapping[str, SettingRecord]:

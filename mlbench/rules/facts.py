@@ -111,6 +111,8 @@ class RunFacts:
     """Scores of the accuracy run; None: it has none."""
     targets: Sequence[Target] = ()
     """Their limits; in the open division none is required."""
+    first_wrong: str = ""
+    """See `Metric.first_wrong`."""
     is_open: bool = False
     """Whether the run is made for the open division."""
     unscored_reason: str = ""

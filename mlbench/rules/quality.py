@@ -123,17 +123,18 @@ def accuracy(facts: RunFacts) -> list[RuleResult]:
     """Every target, one result each; a score that is missing or not a number meets none."""
     if facts.scores is None:
         return []
-    return [_accuracy(target, facts.scores.get(target.score, math.nan)) for target in facts.targets]
+    fix = f"{facts.first_wrong} Try fp32, then another backend.".lstrip()
+    return [_accuracy(target, facts.scores.get(target.score, math.nan), fix) for target in facts.targets]
 
 
-def _accuracy(target: Target, score: float) -> RuleResult:
+def _accuracy(target: Target, score: float, fix: str) -> RuleResult:
     passed = target.is_met_by(score)
     return RuleResult(
         rule=f"accuracy.{target.score}" + (f"@{target.name}" if target.name else ""),
         measured=None if math.isnan(score) else score,
         limit=_window(target),
         passed=passed,
-        fix="Try fp32, then another backend.",
+        fix=fix,
         source="submission checker v4.1, accuracy-target",
         kind=RuleKind.ACCURACY,
         required=target.required,

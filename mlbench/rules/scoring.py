@@ -39,6 +39,8 @@ class Accuracy:
     """How far outputs are from the fp32 model's; None where the metric has no `OutputReference`."""
     computed_with: Mapping[str, str] = field(default_factory=dict)
     """See `Metric.computed_with`."""
+    first_wrong: str = ""
+    """See `Metric.first_wrong`."""
 
     @property
     def is_met(self) -> bool:
@@ -82,9 +84,8 @@ def score(
     reference = metric.output_reference
     difference = output_difference(metric, reference, replies, precision) if reference else None
     assessed = assess(metric, scores, difference, metric.targets if targets is None else targets)
-    return replace(
-        assessed, computed_with={name: by for name, by in metric.computed_with().items() if name in assessed.scores}
-    )
+    computed_with = {name: by for name, by in metric.computed_with().items() if name in assessed.scores}
+    return replace(assessed, computed_with=computed_with, first_wrong=metric.first_wrong())
 
 
 def assess(
