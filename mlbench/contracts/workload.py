@@ -72,6 +72,8 @@ class Workload(ABC):
     torch, name it first, and add the modules of its networks: then runs on all backends share their imports."""
     is_default: bool = True
     """Whether it runs when the user names no workload."""
+    preload_of_reference: Sequence[str] = ("torch",)
+    """Modules that the computation of `Model.reference` imports, under the same conditions."""
     default_scenarios: Sequence[str] = ()
     """Scenarios that run when the user names none; empty: all that its rules define."""
     only_profile: Profile | None = None

@@ -98,6 +98,7 @@ def check_workload(workload: Any) -> None:
     _check_file(workload.sources, "sources")
     _check_preload(workload.preload)
     _check_preload(workload.preload_always)
+    _check_preload(workload.preload_of_reference)
 
 
 def check_scenario(scenario: Any) -> None:

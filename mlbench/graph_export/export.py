@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench.contracts.model import BatchProgram
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Variant, Weights
-from mlbench.errors import GraphError, MlbenchError, PluginError, UsageError, describe_error
+from mlbench.errors import MlbenchError, PluginError, UsageError, describe_error
 from mlbench.execution.export.onnx_export import onnx_inputs, onnx_outputs
 from mlbench.graph_export.exported import DOCUMENT, Export, ExportedGraph, Layout
 from mlbench.graph_export.triton import CONFIG, MODEL, VERSION, config_text
 from mlbench.planning.requests import RunRequest, settings_of
 from mlbench.records.store.whole_folder import hold_folder_beside
-from mlbench.toolkit import file_sha256
+from mlbench.toolkit import file_sha256, onnx_weight_files
 from mlbench.version import __version__
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _write(graph: Graph, folder: Path, request: ExportRequest) -> ExportedGraph:
     if not _PLAIN_NAME.fullmatch(graph.name):
         raise PluginError(f"graph {graph.name!r} cannot name a file.", hint="Use letters, digits, - and _.")
     source = graph.onnx()
-    weights = list(_weight_files(source))
+    weights = list(onnx_weight_files(source))
     inputs, outputs = onnx_inputs(graph), onnx_outputs(graph)
     is_triton = request.layout is Layout.TRITON
     if is_triton:
@@ -149,23 +149,6 @@ def _write(graph: Graph, folder: Path, request: ExportRequest) -> ExportedGraph:
         outputs=outputs,
         state=tuple(spec.name for spec in graph.state),
     )
-
-
-def _weight_files(file: Path) -> Iterator[PurePath]:
-    """Yield the files, relative to an ONNX file, that it keeps weights in.
-
-    Raises:
-        GraphError: one is not below the file's folder.
-    """
-    import onnx
-    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
-
-    tensors = onnx.load(file, load_external_data=False).graph.initializer
-    for location in dict.fromkeys(ExternalDataInfo(each).location for each in tensors if uses_external_data(each)):
-        path = PurePath(location)
-        if path.is_absolute() or ".." in path.parts:
-            raise GraphError(f"{file.name} keeps weights in {location!r}, outside its folder.")
-        yield path
 
 
 def _copy(source: Path, target: Path) -> Path:

@@ -33,6 +33,9 @@ _MOST_PROMPTS = 4
 _POOL = 16
 """Number of answers that one is compared with: its own must be the nearest."""
 
+ROUNDING = 1e-6
+"""Distance that the order of sums in fp32 explains: answers that are no farther apart count as one."""
+
 _LEAST_ANSWER = 4
 """Tokens of an answer that can be continued."""
 
@@ -177,9 +180,9 @@ def _ask_continued(asked: Asked, kept: Mapping[int, LoggedReply], chosen: Sequen
 
 
 def _is_nearest(output: np.ndarray, pool: Mapping[int, np.ndarray], own: int) -> bool:
-    """Return whether no answer of the pool is nearer to an output than its own."""
+    """Return whether no answer of the pool is nearer to an output than its own, but for rounding."""
     flat = output.ravel()
-    from_own = distance(flat, pool[own])
+    from_own = distance(flat, pool[own]) - ROUNDING
     return all(from_own <= distance(flat, other) for other in pool.values())
 
 

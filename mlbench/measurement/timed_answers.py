@@ -32,7 +32,7 @@ from mlbench.loadgen.settings import Mode
 from mlbench.measurement.asking import ask
 from mlbench.measurement.evidence import JudgeRequest, TimedAnswer
 from mlbench.measurement.judge import job_without_backend
-from mlbench.measurement.spot_contents import distance
+from mlbench.measurement.spot_contents import ROUNDING, distance
 from mlbench.measurement.token_answers import LOG
 from mlbench.rules.answers import LEAST_KNOWN
 from mlbench.rules.facts import TimedAnswers
@@ -124,7 +124,7 @@ def compare_timed(
             known = _answers(engine, dataset, [Variation(base=each.base) for each in part])
             for each, new, old in zip(part, wanted, known, strict=True):
                 moved = distance(new, old)
-                if not moved:
+                if moved <= ROUNDING:
                     continue  # the right answer is the known one: a memory has it
                 told += 1
                 found, was = (np.frombuffer(data, dtype) for data in (bytes.fromhex(each.data), kept[each.base].data))

@@ -121,12 +121,19 @@ def target_sign(target: TargetRecord) -> str:
     return ">=" if target.upper is None else "in"
 
 
+_TINY = 0.005
+"""Limits below it, of differences, are written with an exponent where that is shorter."""
+
+
 def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
     """Return the score, and its limit, or both limits if it has two: ``23.01..23.95``.
 
-    Both have this many decimals, or as many as needed to tell the score from a limit.
+    Both have this many decimals, or as many as needed to tell the score from a limit; tiny limits two digits.
     """
     ends = [end for end in (target.lower, target.upper) if end is not None]
+    if target.value is not None and max(map(abs, ends)) < _TINY:
+        reached, limits = tell_apart(target.value, ends, lambda number, digits: f"{number:.{digits}g}", 2)
+        return reached, "..".join(limits)
     sizes = [math.floor(math.log10(abs(end))) for end in ends if end and math.isfinite(end)]
     enough = max(decimals, 1 - min(sizes, default=0))
     value = math.nan if target.value is None else target.value

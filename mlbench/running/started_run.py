@@ -105,7 +105,7 @@ class StartedRun:
             scenario=plugins.scenario(request.scenario),
             modules=(*own, *modules_to_preload(workload, backend)),
             modules_of_judge=of_judge,
-            modules_of_reference=tuple(dict.fromkeys((*of_judge, "torch", *workload.preload))),
+            modules_of_reference=tuple(dict.fromkeys((*of_judge, *workload.preload_of_reference, *workload.preload))),
             origin=_origin_apart(request, plugins),
             run_id=run_id,
             created=created,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mlbench.toolkit.module_graph import ModuleGraph
     from mlbench.toolkit.official_form import list_deviations
     from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
-    from mlbench.toolkit.onnx_fingerprint import onnx_identity
+    from mlbench.toolkit.onnx_fingerprint import onnx_identity, onnx_weight_files
     from mlbench.toolkit.output_references import read_output_reference, write_output_reference
     from mlbench.toolkit.padding import pad_rows, round_up
     from mlbench.toolkit.profiled_workload import ProfiledWorkload
@@ -96,6 +96,7 @@ __all__ = [
     "load_weights",
     "machine_flags",
     "onnx_identity",
+    "onnx_weight_files",
     "open_regular",
     "open_zip",
     "pad_rows",
@@ -150,7 +151,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.toolkit.module_graph": ("ModuleGraph",),
     "mlbench.toolkit.official_form": ("list_deviations",),
     "mlbench.toolkit.onnx_file_graph": ("OnnxFileGraph",),
-    "mlbench.toolkit.onnx_fingerprint": ("onnx_identity",),
+    "mlbench.toolkit.onnx_fingerprint": ("onnx_identity", "onnx_weight_files"),
     "mlbench.toolkit.output_references": ("read_output_reference", "write_output_reference"),
     "mlbench.toolkit.padding": ("pad_rows", "round_up"),
     "mlbench.toolkit.profiled_workload": ("ProfiledWorkload",),

@@ -17,5 +17,5 @@ __all__ = ["OwnLanguageModel", "OwnModel"]
 def mlbench_model_workload(file: Path, name: str) -> Workload | None:
     """Return the workload of a file by its ending, and of what has none: a folder."""
     if file.suffix.lower() in FORMS:
-        return OwnModel(name)
+        return OwnModel(name, file.suffix.lower())
     return None if file.is_file() else OwnLanguageModel(name)

@@ -14,6 +14,13 @@ LONGEST_LATENCY_MS = 60_000
 """LoadGen requires a limit in Server; the user's own is ``load.latency_limit_ms``."""
 
 
+_IMPORTS = {
+    ".onnx": ("onnx", "onnx.version_converter", "mlbench_own_model.onnx_model_file"),
+    ".pt2": ("torch", "torch.export", "torch.export.pt2_archive", "mlbench_own_model.exported_model_file"),
+}
+_IMPORTS_OF_ALL = ("mlbench_own_model.accuracy", "mlbench_own_model.program")
+
+
 class OwnModel(Workload):
     """An ONNX file or a torch exported program, under a name of the user's."""
 
@@ -29,8 +36,11 @@ class OwnModel(Workload):
     default_scenarios = ("Offline",)
     only_profile = Profile.FULL
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, ending: str) -> None:
+        """Store its name, and how its file's ends: processes share what reading such a file imports."""
         self.name = name
+        self.preload_always = (*_IMPORTS[ending], *_IMPORTS_OF_ALL)
+        self.preload_of_reference = ("onnxruntime",) if ending == ".onnx" else ("torch",)
 
     def dataset(self, variant: Variant) -> Dataset:
         """Open the user's inputs, or draw random ones."""
@@ -50,4 +60,4 @@ class OwnModel(Workload):
         """Return the differences from the reference's outputs."""
         from mlbench_own_model.accuracy import OutputDifferences
 
-        return OutputDifferences.for_run(self.name, variant, dataset)
+        return OutputDifferences.for_run(variant, dataset)
