@@ -35,6 +35,12 @@ _NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 def run(  # noqa: PLR0913 - the options of `mlbench run`
     workload: Names = (),
     *,
+    model: Place | None = None,
+    name: str = "",
+    shape: Names = (),
+    dim: Names = (),
+    inputs: Place | None = None,
+    reference: str = "",
     backend: Names = (),
     scenario: Names = (),
     precision: Names = (),
@@ -60,6 +66,12 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
 
     Args:
         workload: a name or several, as `mlbench list` has them; so are ``backend``, ``scenario`` and ``precision``.
+        model: a model of your own instead: an ONNX file, a torch exported program, or a Hugging Face folder.
+        name: the model's; left out, the file's.
+        shape: of its inputs, where the file leaves sizes open: ``"image=8x3x224x224"``.
+        dim: an open size, or its range: ``"seq=128"``, ``"seq=16..512"``.
+        inputs: the user's own, an .npz file or a folder of .npy; prompts in a .jsonl file. Left out, random.
+        reference: the backend whose answers are right; left out, the model is computed operator by operator.
         backend: the backend to run on.
         scenario: arrival pattern of samples.
         precision: of the computation; left out, the backend's first.
@@ -83,12 +95,23 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     """
     from mlbench.discovery import Plugins
     from mlbench.planning.run_plan import RunMatrix, choose, plan_runs
+    from mlbench.planning.user_model import UserModel
     from mlbench.rules.entry_demand import Division, EntryDemand
     from mlbench.rules.official import Category
 
     plugins = Plugins.discover()
     matrix = RunMatrix(
         workloads=_listed(workload),
+        model=UserModel(
+            file=Path(model),
+            name=name,
+            shapes=_listed(shape),
+            dims=_listed(dim),
+            inputs=Path(inputs) if inputs else None,
+            reference=reference,
+        )
+        if model
+        else None,
         backends=_listed(backend),
         scenarios=_listed(scenario),
         precisions=[_precision_of(each) for each in _listed(precision)],

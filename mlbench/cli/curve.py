@@ -10,6 +10,7 @@ import click
 from mlbench.cli.completions import offer_workloads
 from mlbench.cli.options import (
     backend_option,
+    model_options,
     overrides_option,
     power_option,
     profile_option,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 
 @click.command("curve")
-@click.argument("workload", shell_complete=offer_workloads)
+@click.argument("workload", required=False, shell_complete=offer_workloads)
+@model_options
 @backend_option
 @profile_option
 @tier_option

@@ -258,10 +258,14 @@ def _print(records: Sequence[RunRecord], results: Path, until: TimeForTurns | No
 
 def _print_backends(records: Sequence[RunRecord], results: Path, until: TimeForTurns | None) -> None:
     """Print how fast backends are relative to each other, where several ran the same workload."""
+    from rich.console import Console
+
     from mlbench.cli.backends_in_turns import measure_backends
     from mlbench.comparison.backends import compare_backends
     from mlbench.records.store.selection import runs_like
+    from mlbench.reports.backend_table import backend_table
     from mlbench.reports.sides import backend_lines
+    from mlbench.reports.text_table import WIDTH
 
     if len({record.backend for record in records}) > 1:
         compared = list(compare_backends(records, runs_like(results, records)))
@@ -270,7 +274,10 @@ def _print_backends(records: Sequence[RunRecord], results: Path, until: TimeForT
                 "Nothing to measure until it is known: no two backends have a valid and accurate run of one kind."
             )
         measured = measure_backends(compared, results, until) if until else None
-        for line in backend_lines(measured.found if measured else compared, terminal_width()):
+        if resources := backend_table(records, terminal_width() or WIDTH):
+            Console(width=terminal_width() or WIDTH).print(resources)
+        found = measured.found if measured else compared
+        for line in backend_lines(found, terminal_width(), has_scores=not resources):
             echo_wrapped(line, 4)
         if measured:
             measured.close()

@@ -13,6 +13,7 @@ from mlbench.cli.options import Finite, PrecisionName
 
 if TYPE_CHECKING:
     from mlbench.contracts.precision import Precision
+    from mlbench.planning.user_model import UserModel
 
 precision_option = click.option(
     "--precision",
@@ -49,19 +50,33 @@ def as_search(function: Callable[..., int]) -> Callable[..., int]:
         precision: Precision | None,
         limits: tuple[str, ...],
         budget: float | None,
+        workload: str | None,
+        model: UserModel | None,
+        profile: str,
+        overrides: dict[str, Any],
         **given: Any,
     ) -> int:
         from mlbench.contracts.workload import Profile, Weights
         from mlbench.discovery import Plugins
+        from mlbench.errors import UsageError
         from mlbench.rules.tiers import Tier
         from mlbench.tuner.own_limits import settings_of_limits
         from mlbench.tuner.tune_plan import TuneRequest
 
         plugins = Plugins.discover()
-        as_given = ("workload", "scenario", "wants_accuracy", "power", "overrides", "results")
+        if bool(workload) == bool(model):
+            hint = "Name a workload, or your own model with --model."
+            raise UsageError("a workload and a model are given." if model else "no workload is given.", hint=hint)
+        if model:
+            workload, overrides = model.workload_name(plugins), {**model.settings(), **overrides}
+        assert workload
+        only_profile = plugins.workload_of(workload, overrides).only_profile
+        as_given = ("scenario", "wants_accuracy", "power", "results")
         request = TuneRequest(
+            workload=workload,
+            overrides=overrides,
             backend=backend or plugins.best_backend(precision).name,
-            profile=Profile(given.pop("profile")),
+            profile=only_profile or Profile(profile),
             tier=Tier(given.pop("tier")),
             weights=Weights(given.pop("weights")),
             precision=precision,

@@ -12,6 +12,7 @@ from mlbench.cli.completions import offer_scenarios, offer_workloads
 from mlbench.cli.options import (
     accuracy_option,
     backend_option,
+    model_options,
     overrides_option,
     power_option,
     profile_option,
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 
 @click.command("tune")
-@click.argument("workload", shell_complete=offer_workloads)
+@click.argument("workload", required=False, shell_complete=offer_workloads)
+@model_options
 @backend_option
 @click.option(
     "--scenario",

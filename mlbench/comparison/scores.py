@@ -11,6 +11,10 @@ from mlbench.records.run_record import RunRecord
 ACCURACY_MARGIN = 0.005
 """Scores within this relative margin count as equal: two of five hundred answers may change with the batches."""
 
+ROUNDING_SHARE = 0.1
+"""Of a difference that is 0 at best, such as a model's from its reference: a change below this share of the allowed one
+is rounding, however many times as large it is."""
+
 _LOWER_IS_BETTER = ("FID_SCORE",)
 """Among the official scores; records of format 1 do not say."""
 
@@ -45,12 +49,21 @@ def judge_scores(base: Sequence[RunRecord], new: Sequence[RunRecord], margin: fl
         new: likewise.
         margin: scores within this relative margin are not worse.
     """
-    directions: dict[str, bool] = {}
+    directions, rounding = dict[str, bool](), dict[str, float]()
     for record in (*base, *new):
         for target in record.accuracy.targets if record.accuracy else ():
             is_lower = target.lower_is_better or target.score in _LOWER_IS_BETTER
             directions[target.score] = directions.get(target.score, False) or is_lower
-    return [_judge(name, base, new, margin, lower_is_better=lower) for name, lower in directions.items()]
+            if is_lower and not target.reference and target.upper:
+                rounding[target.score] = ROUNDING_SHARE * target.upper
+    judged = [_judge(name, base, new, margin, lower_is_better=lower) for name, lower in directions.items()]
+    return [_without_rounding(each, rounding.get(each.name, 0.0)) for each in judged]
+
+
+def _without_rounding(score: Score, most: float) -> Score:
+    """Return a score that is not worse where it grew by no more than rounding."""
+    is_rounding = score.base is not None and score.new is not None and score.new - score.base <= most
+    return replace(score, is_worse=False) if most and is_rounding else score
 
 
 def are_targets_met(records: Sequence[RunRecord]) -> bool:

@@ -17,6 +17,7 @@ from mlbench.reports.units import quantity
 
 _GAP = "  "
 _LEAST_BAR = 8
+_TINY = 0.001
 _LOWER_IS_BETTER = ("ns", "J")
 """Units."""
 
@@ -62,13 +63,16 @@ def shared_name(cells: Sequence[Cell]) -> str:
     return " ".join(words[0] for words in zip(*names, strict=False) if len(set(words)) == 1)
 
 
-def backend_lines(compared: Sequence[BackendComparison], width: int | None = None) -> Iterator[str]:
+def backend_lines(
+    compared: Sequence[BackendComparison], width: int | None = None, *, has_scores: bool = True
+) -> Iterator[str]:
     """Yield the picture of each kind of runs on several backends, and sentences with the answer.
 
-    The runs are those that were just made.
+    The runs are those that were just made. ``has_scores`` is `sides_lines`'s.
     """
     for each in compared:
-        yield from sides_lines(each.base, [NewSide(name=name, comparison=found) for name, found in each.others], width)
+        sides = [NewSide(name=name, comparison=found) for name, found in each.others]
+        yield from sides_lines(each.base, sides, width, has_scores=has_scores)
     yield from answer_lines(compared)
 
 
@@ -114,7 +118,9 @@ def _score_lines(base: str, score: str, found: Sequence[tuple[str, Cell]]) -> It
 
 
 def _score(value: float | None) -> str:
-    return "none" if value is None else f"{value:.3f}"
+    if value is None:
+        return "none"
+    return f"{value:.3f}" if not value or abs(value) >= _TINY else f"{value:.2g}"
 
 
 def has_no_verdict(cell: Cell) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from mlbench.contracts.metric import OutputDifference, Target
 from mlbench.rules.facts import RuleKind, RuleResult, RunFacts
@@ -123,18 +124,21 @@ def accuracy(facts: RunFacts) -> list[RuleResult]:
     """Every target, one result each; a score that is missing or not a number meets none."""
     if facts.scores is None:
         return []
-    fix = f"{facts.first_wrong} Try fp32, then another backend.".lstrip()
-    return [_accuracy(target, facts.scores.get(target.score, math.nan), fix) for target in facts.targets]
+    found = [_accuracy(target, facts.scores.get(target.score, math.nan)) for target in facts.targets]
+    missed = next((place for place, each in enumerate(found) if not each.passed), None)
+    if missed is not None and facts.first_wrong:
+        found[missed] = replace(found[missed], fix=f"{facts.first_wrong} {found[missed].fix}")
+    return found
 
 
-def _accuracy(target: Target, score: float, fix: str) -> RuleResult:
+def _accuracy(target: Target, score: float) -> RuleResult:
     passed = target.is_met_by(score)
     return RuleResult(
         rule=f"accuracy.{target.score}" + (f"@{target.name}" if target.name else ""),
         measured=None if math.isnan(score) else score,
         limit=_window(target),
         passed=passed,
-        fix=fix,
+        fix="Try fp32, then another backend.",
         source="submission checker v4.1, accuracy-target",
         kind=RuleKind.ACCURACY,
         required=target.required,

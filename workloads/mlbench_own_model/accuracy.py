@@ -68,8 +68,8 @@ class OutputDifferences(Metric):
             return (agreed,)
         return (
             Target.at_most(DIFFERENCE, limits.difference, reference=0.0),
-            Target.at_most(LARGEST, limits.largest, reference=0.0),
             *([agreed] if self._scored else []),
+            Target.at_most(LARGEST, limits.largest, reference=0.0),
         )
 
     @functools.cached_property
