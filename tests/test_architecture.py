@@ -87,14 +87,18 @@ SCENARIO_DEFINITIONS = ("contracts/load_pattern.py", "loadgen/scenarios.py", "re
 EXEMPT = [
     *(CORE / each for each in (*SCENARIO_DEFINITIONS, "conformance/loadgen_checks.py", "cli/settings.py")),
     ROOT / "plugins/mlbench_endpoint/scenarios.py",
+    *(ROOT / "workloads/mlbench_own_model" / each for each in ("workload.py", "language_workload.py")),
 ]
-"""These, a plugin's scenarios, the checks that are about one of the four each, and a default of the command line."""
+"""These, a plugin's scenarios, the rules of a user's model, the checks that are about one of the four each, and a
+default of the command line."""
 HEAVY = ("torch", "onnxruntime", "transformers", "onnx", "cv2", "sklearn", "numpy", "pydantic", "scipy")
 PRINTING = {"print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write"}
 WORKLOAD_FILES = {
     *("__init__.py", "workload.py", "dataset.py", "graphs.py", "program.py", "accuracy.py"),
     *("mini_profile.py", "full_profile.py"),
 }
+OWN_MODEL = ROOT / "workloads" / "mlbench_own_model"
+"""What it is made of is the user's."""
 RECIPES = ROOT / "workloads" / "mlbench_recipes"
 """Not in the wheel; each recipe imports its workload, and no workload a recipe."""
 
@@ -196,7 +200,7 @@ def test_commands_print_through_one_room():
 
 
 def test_every_workload_folder_holds_the_same_files():
-    folders = {file.parent for file in (ROOT / "workloads").glob("*/__init__.py")} - {RECIPES}
+    folders = {file.parent for file in (ROOT / "workloads").glob("*/__init__.py")} - {RECIPES, OWN_MODEL}
     assert {folder.name.removeprefix("mlbench_") for folder in folders} == {
         file.parent.name for file in RECIPES.glob("*/recipe.py")
     }

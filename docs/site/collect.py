@@ -17,6 +17,7 @@ SECTIONS = {
         "docs/index.md",
         "docs/installing.md",
         "docs/running.md",
+        "docs/your-own-model.md",
         "docs/glossary.md",
         "docs/troubleshooting.md",
         "docs/status.md",

@@ -42,29 +42,57 @@ def command() -> None:
     "--engine", "has_engine", is_flag=True, help="Write a backend whose runtime serves language models itself."
 )
 @click.option("--workload", "is_workload", is_flag=True, help="Write a workload instead of a backend.")
-def new(name: str, into: Path, has_engine: bool, is_workload: bool) -> None:
+@click.option(
+    "--from",
+    "model",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --workload: your model, .onnx or .pt2, which the package gets a copy of.",
+)
+@click.option("--shape", "shapes", multiple=True, metavar="INPUT=SHAPE", help="With --from: an input's shape.")
+@click.option("--dim", "dims", multiple=True, metavar="DIM=SIZE", help="With --from: an open size.")
+def new(
+    name: str,
+    into: Path,
+    has_engine: bool,
+    is_workload: bool,
+    model: Path | None,
+    shapes: tuple[str, ...],
+    dims: tuple[str, ...],
+) -> None:
     """Write a package with the backend NAME, or with --workload the workload NAME.
 
     It installs, runs and passes its kit, and is ready for your runtime, or for your data and model. A backend compiles
-    graphs; with --engine it has its own engine, for language models.
+    graphs; with --engine it has its own engine, for language models. With --from the workload is a model that you have.
     """
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
+    from mlbench.graph_export.model_files import files_of_model
     from mlbench.scaffold.package import write_package
-    from mlbench.scaffold.packages import BACKEND, ENGINE, WORKLOAD
+    from mlbench.scaffold.packages import BACKEND, ENGINE, USER_MODEL, WORKLOAD
 
     if has_engine and is_workload:
         raise UsageError("--engine is for backends only.", hint="Leave out --engine, or --workload.")
+    if (model or shapes or dims) and not (is_workload and model):
+        raise UsageError(
+            "--from is given without --workload." if model else "--shape or --dim is given without --from.",
+            hint="A package for a model of your own: --workload --from model.onnx.",
+        )
     plugins = Plugins.discover()
     known = plugins.workloads if is_workload else plugins.backends
     if name in known:
         origin = plugins.origin(name, "workload" if is_workload else "backend")
         kind = "workload" if is_workload else "backend"
         raise UsageError(f"{origin} already has a {kind} {name!r}.", hint="Choose another name.")
-    folder = write_package(WORKLOAD if is_workload else ENGINE if has_engine else BACKEND, name, into)
+    if model:
+        words = {"file": model.name, "shapes": ",".join(shapes), "dims": ",".join(dims)}
+        folder = write_package(USER_MODEL, name, into, words=words, model=files_of_model(model))
+    else:
+        folder = write_package(WORKLOAD if is_workload else ENGINE if has_engine else BACKEND, name, into)
     echo_line(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}. Next:")
     echo_line(f"  pip install -e {folder if folder.is_absolute() else f'./{folder}'}")
-    echo_line(f"  mlbench {'check' if is_workload else 'plugin check'} {name}")
+    first = "run" if model else "check" if is_workload else "plugin check"
+    echo_line(f"  mlbench {first} {name}")
 
 
 @command.command("check", short_help="Check a backend's plugin, and write a badge.")

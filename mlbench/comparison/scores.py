@@ -12,8 +12,8 @@ ACCURACY_MARGIN = 0.005
 """Scores within this relative margin count as equal: two of five hundred answers may change with the batches."""
 
 ROUNDING_SHARE = 0.1
-"""Of a difference that is 0 at best, such as a model's from its reference: a change below this share of the allowed one
-is rounding, however many times as large it is."""
+"""A difference is 0 at best, such as a model's from its reference: a change below this share of the allowed one is
+rounding, however many times as large it is."""
 
 _LOWER_IS_BETTER = ("FID_SCORE",)
 """Among the official scores; records of format 1 do not say."""

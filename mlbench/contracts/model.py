@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from mlbench.contracts.backend import GraphBackend
     from mlbench.contracts.generation import GenerationProgram
     from mlbench.contracts.graph import Executable, Graph
     from mlbench.contracts.reply_spec import ReplySpec
@@ -52,8 +51,8 @@ class Model:
     """A hash of the weights, or of the seed they were drawn from; kept in the record."""
     files: Path | None = None
     """The folder a native engine loads (a Hugging Face directory), where there is one."""
-    reference: GraphBackend | None = None
-    """Computes the graphs for comparison; None: torch does, with their modules."""
+    reference: Callable[[Graph], Executable] | None = None
+    """Makes a function of a graph that computes it for comparison, in fp32; None: torch does, with its module."""
     deviations: tuple[str, ...] = ()
     """Differences of a full profile's files from the official ones: ``planes 8, not 64``. Such a run is not
     official."""

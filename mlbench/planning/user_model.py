@@ -22,7 +22,7 @@ class UserModel:
 
     file: Path
     name: str = ""
-    """Of its workload; empty: the file's."""
+    """The name of its workload; empty: the file's."""
     shapes: Sequence[str] = ()
     """``input=8x3x224x224``."""
     dims: Sequence[str] = ()

@@ -8,11 +8,12 @@ import re
 import shutil
 import string
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 
 import mlbench
 from mlbench.errors import UsageError
@@ -39,13 +40,27 @@ class PackageKind:
     """The template of each file, below this folder; ``{module}`` in a file's name is the module's."""
 
 
-def write_package(kind: PackageKind, name: str, parent: Path) -> Path:
+def write_package(
+    kind: PackageKind,
+    name: str,
+    parent: Path,
+    *,
+    words: Mapping[str, str] = MappingProxyType({}),
+    model: Sequence[Path] = (),
+) -> Path:
     """Write a package and return its folder, ``mlbench_<name>`` in ``parent``.
+
+    Args:
+        kind: of package.
+        name: of the backend or workload.
+        parent: the folder to write it into.
+        words: further values of the templates' placeholders.
+        model: files that its folder ``model`` gets, the model's own first: the others have their places beside it.
 
     Raises:
         UsageError: the name cannot be one, the folder exists, or it cannot be written.
     """
-    words = _words(kind, name)
+    words = {**_words(kind, name), **words}
     folder = parent / words["module"]
     if folder.exists():
         raise UsageError(f"{folder} exists.", hint="Choose another name, or another folder with --into.")
@@ -54,6 +69,10 @@ def write_package(kind: PackageKind, name: str, parent: Path) -> Path:
         fresh = Path(tempfile.mkdtemp(prefix=".mlbench-", dir=parent))
         for file, template in kind.files.items():
             _write(fresh / file.format_map(words), template, words)
+        for file_of_model in model:
+            target = fresh / words["module"] / "model" / file_of_model.relative_to(model[0].parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file_of_model, target)
         fresh.chmod(0o755)  # mkdtemp's is 0o700
         os.replace(fresh, folder)
     except OSError as error:

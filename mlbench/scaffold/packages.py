@@ -1,4 +1,4 @@
-"""The packages that can be written: a backend, a backend with its own engine, or a workload."""
+"""The packages that can be written: a backend, one with its own engine, a workload, or one of a user's model."""
 
 from __future__ import annotations
 
@@ -42,3 +42,16 @@ WORKLOAD = PackageKind(
         "README.md": "workload/README.md.template",
     },
 )
+
+USER_MODEL = PackageKind(
+    noun="workload",
+    example="my-task",
+    files={
+        "{module}/__init__.py": "user_model/init.py.template",
+        "{module}/workload.py": "user_model/workload.py.template",
+        "test_{module}.py": "user_model/test.py.template",
+        "pyproject.toml": "workload/pyproject.toml.template",
+        "README.md": "user_model/README.md.template",
+    },
+)
+"""A workload of a model that a user has as a file."""

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from mlbench import Workload, hookimpl
 from mlbench_own_model.language_workload import OwnLanguageModel
+from mlbench_own_model.options import LanguageModelOptions, OwnModelOptions
 from mlbench_own_model.workload import OwnModel
 
 FORMS = (".onnx", ".pt2")
 
-__all__ = ["OwnLanguageModel", "OwnModel"]
+__all__ = ["LanguageModelOptions", "OwnLanguageModel", "OwnModel", "OwnModelOptions"]
 
 
 @hookimpl

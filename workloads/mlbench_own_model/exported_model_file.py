@@ -15,10 +15,11 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from mlbench import Graph, GraphBackend
+from mlbench import Executable, Graph
 from mlbench.toolkit import ModuleGraph, file_sha256, foreign
-from mlbench_own_model.model_file import Calibrate, DeclaredTensor, ModelFile, check_tensors
-from mlbench_own_model.plain_torch import PlainTorch
+from mlbench_own_model.declarations import DeclaredTensor, check_tensors
+from mlbench_own_model.model_file import Calibrate, ModelFile
+from mlbench_own_model.plain_torch import compile_in_torch
 from mlbench_own_model.signature import LARGEST_SIZE, Signature
 
 _LOOK_UP = torch.ops.aten.embedding.default
@@ -60,9 +61,9 @@ class ExportedModelFile(ModelFile):
         """Return the program with other weights."""
         return self._graph(signature, share, lambda: iter(()))
 
-    def reference(self) -> GraphBackend:
-        """Return torch, eagerly."""
-        return PlainTorch()
+    def compile_reference(self, graph: Graph) -> Executable:
+        """Return a call of the program, eagerly."""
+        return compile_in_torch(graph)
 
     def _graph(self, signature: Signature, noise: float, calibrate: Calibrate) -> Graph:
         return ModuleGraph(

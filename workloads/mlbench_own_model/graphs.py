@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from mlbench import UsageError
 from mlbench_own_model.model_file import ModelFile
 from mlbench_own_model.options import OwnModelOptions
 from mlbench_own_model.signature import Signature, resolve_signature
-
-if TYPE_CHECKING:
-    import numpy as np
-
-CALIBRATED = 32
-"""Samples that ranges of a quantised graph are taken from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,15 +39,3 @@ def open_model(options: OwnModelOptions) -> OpenModel:
 
         file = ExportedModelFile(path)
     return OpenModel(file=file, signature=resolve_signature(file, shapes=options.shapes, dims=options.dims))
-
-
-def calibration_inputs(opened: OpenModel, options: OwnModelOptions) -> Iterator[Mapping[str, np.ndarray]]:
-    """Yield the first samples, a call each."""
-    from mlbench_own_model.dataset import open_inputs
-    from mlbench_own_model.program import stack_inputs
-
-    data = open_inputs(opened, options)
-    chosen = range(min(CALIBRATED, data.count))
-    data.load(chosen)
-    for index in chosen:
-        yield stack_inputs(opened.signature, [data.sample(index)])

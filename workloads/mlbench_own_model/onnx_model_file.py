@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench import Dim, Graph, GraphBackend, UsageError
+from mlbench import Dim, Executable, Graph, UsageError
 from mlbench.toolkit import ModuleGraph, build_once, file_sha256, foreign, onnx_weight_files
-from mlbench_own_model.model_file import NOT_A_TENSOR, Calibrate, DeclaredTensor, ModelFile, check_tensors
+from mlbench_own_model.declarations import NOT_A_TENSOR, DeclaredTensor, check_tensors
+from mlbench_own_model.model_file import Calibrate, ModelFile
 from mlbench_own_model.signature import Signature
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class OnnxModelFile(ModelFile):
         """Read all but the weights.
 
         Raises:
-            UsageError: it is no ONNX model, or has inputs or outputs that no array can be.
+            UsageError: it is not an ONNX model, or has inputs or outputs that no array can be.
         """
         self.path = path
         model = read_onnx(path)
@@ -45,7 +46,10 @@ class OnnxModelFile(ModelFile):
         check_tensors(path, self.inputs, "input")
         check_tensors(path, self.outputs, "output")
         self.id_counts = find_id_counts(model, [each.name for each in self.inputs])
-        files = [path, *(path.parent / each for each in _weight_files(path))]
+        weights = [path.parent / each for each in _weight_files(path)]
+        files = [path, *weights]
+        self.has_linked_weights = any(each.is_symlink() or each.stat().st_nlink > 1 for each in weights)
+        """Whether weights lie in links, as package managers and hubs store them: ONNX Runtime refuses these."""
         self.fingerprint = hashlib.sha256("".join(map(file_sha256, files)).encode()).hexdigest()
 
     def graph(self, signature: Signature, calibrate: Calibrate) -> Graph:
@@ -56,11 +60,11 @@ class OnnxModelFile(ModelFile):
         """Return the file with other weights."""
         return OnnxModelGraph(self, signature, lambda: iter(()), noise=share)
 
-    def reference(self) -> GraphBackend:
-        """Return ONNX Runtime without its optimiser."""
-        from mlbench_own_model.plain_onnx_runtime import PlainOnnxRuntime
+    def compile_reference(self, graph: Graph) -> Executable:
+        """Return a call of ONNX Runtime without its optimiser."""
+        from mlbench_own_model.plain_onnx_runtime import compile_plainly
 
-        return PlainOnnxRuntime()
+        return compile_plainly(graph)
 
 
 class OnnxModelGraph(ModuleGraph):
@@ -93,10 +97,11 @@ class OnnxModelGraph(ModuleGraph):
         )
 
     def onnx(self) -> Path:
-        """Return the user's file, or one with the sizes that were fixed, and the noise."""
+        """Return the user's file, or a copy with the sizes that were fixed, and the noise."""
         declared = [each.shape for each in (*self._file.inputs, *self._file.outputs)]
         fixed = [spec.shape for spec in (*self.inputs, *self.outputs)]
-        if not self._noise and not any(map(_is_fixed, declared, fixed)):
+        is_as_it_is = not any(map(_is_fixed, declared, fixed)) and not self._file.has_linked_weights
+        if is_as_it_is and not self._noise:
             return self._file.path
         shapes = {
             spec.name: [size.name if isinstance(size, Dim) else size for size in spec.shape]
@@ -117,13 +122,13 @@ class OnnxModelGraph(ModuleGraph):
             for axis, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
                 axis.CopyFrom(_axis(size))
         del model.graph.value_info[:]  # shapes of before
+        for each in _weight_files(self._file.path):
+            (target.parent / each).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self._file.path.parent / each, target.parent / each)  # readers refuse links
         if not self._noise:
             onnx.save(model, target)
-            for each in _weight_files(self._file.path):
-                (target.parent / each).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(self._file.path.parent / each, target.parent / each)  # runtimes refuse links
             return
-        onnx.load_external_data_for_model(model, os.fspath(self._file.path.parent))
+        onnx.load_external_data_for_model(model, os.fspath(target.parent))
         _add_noise(model.graph, self._noise)
         is_large = sum(len(each.raw_data) for each in model.graph.initializer) > _MOST_INSIDE
         onnx.save(model, target, save_as_external_data=is_large, location=f"{target.name}.data")

@@ -27,7 +27,7 @@ class OwnModelOptions:
     samples: Annotated[int, Ge(0)] = 0
     """Number of random samples; 0: 64, or fewer if they are large."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of random samples."""
+    """The seed of random samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,4 +45,4 @@ class LanguageModelOptions:
     samples: Annotated[int, Ge(0)] = 0
     """Number of random prompts; 0: 32."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of random prompts."""
+    """The seed of random prompts."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from mlbench import Backend, GraphBackend, GraphError, Precision, UsageError
 from mlbench.toolkit import SideProcess, first_line
+from mlbench_own_model.answers import answer, read_outputs, write_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +51,6 @@ def answers_of_backend(options: OwnModelOptions) -> Sequence[Sequence[np.ndarray
     Raises:
         GraphError: it cannot compute the model.
     """
-    from mlbench_own_model.reference import _read_outputs
-
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "outputs.npz"
         plain = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(options).items()}
@@ -62,7 +61,7 @@ def answers_of_backend(options: OwnModelOptions) -> Sequence[Sequence[np.ndarray
             told = target.with_suffix(".txt")
             reason = told.read_text(encoding="utf-8") if told.is_file() else f"it ended with status {status}"
             raise GraphError(f"the reference {options.reference} has no answers: {reason}", hint="Name another.")
-        return _read_outputs(target)
+        return read_outputs(target)
 
 
 def main() -> None:
@@ -70,7 +69,6 @@ def main() -> None:
     from mlbench_own_model.dataset import open_inputs
     from mlbench_own_model.graphs import open_model
     from mlbench_own_model.options import OwnModelOptions
-    from mlbench_own_model.reference import answer, write_outputs
 
     _, _, text, target = sys.argv
     values = json.loads(text)

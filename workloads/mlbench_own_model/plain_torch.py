@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from mlbench import Probe
+from mlbench import Executable, Graph, Precision, Probe
 from mlbench.toolkit import TorchBackend
 
 
-class PlainTorch(TorchBackend):
-    """Runs modules eagerly, in fp32."""
+def compile_in_torch(graph: Graph) -> Executable:
+    """Return a call of the graph's module, eagerly, in fp32."""
+    found: Executable = _PlainTorch().compile(graph, Precision.FP32)
+    return found
 
+
+class _PlainTorch(TorchBackend):
     name = "plain-torch"
 
     def probe(self) -> Probe:

@@ -10,12 +10,15 @@ import numpy as np
 
 from mlbench import BatchProgram, Dim, Executable, Model, ReplySpec
 from mlbench.toolkit import host_array
-from mlbench_own_model.dataset import Sample
+from mlbench_own_model.dataset import Sample, open_inputs
 from mlbench_own_model.signature import Signature
 
 if TYPE_CHECKING:
     from mlbench_own_model.graphs import OpenModel
     from mlbench_own_model.options import OwnModelOptions
+
+CALIBRATED = 32
+"""Samples that ranges of a quantised graph are taken from."""
 
 LARGEST_REPLY = 2**18
 """Numbers of an output that a reply holds: of a larger one every second, third, ... is taken."""
@@ -121,13 +124,20 @@ def _size(shape: Sequence[int | Dim]) -> int | None:
 
 def build_model(name: str, opened: OpenModel, options: OwnModelOptions) -> Model:
     """Return the model of a run."""
-    from mlbench_own_model.graphs import calibration_inputs
-
     graph = opened.file.graph(opened.signature, partial(calibration_inputs, opened, options))
     return Model(
         name=name,
         graphs={"model": graph},
         program=TensorProgram(opened.signature),
         weights_fingerprint=opened.file.fingerprint,
-        reference=opened.file.reference(),
+        reference=opened.file.compile_reference,
     )
+
+
+def calibration_inputs(opened: OpenModel, options: OwnModelOptions) -> Iterator[Mapping[str, np.ndarray]]:
+    """Yield the first samples, a call each."""
+    data = open_inputs(opened, options)
+    chosen = range(min(CALIBRATED, data.count))
+    data.load(chosen)
+    for index in chosen:
+        yield stack_inputs(opened.signature, [data.sample(index)])

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlbench import Executable, GraphBackend, Precision, UsageError
+from mlbench import Executable, Precision, UsageError
 from mlbench.toolkit import build_once, file_sha256, find_versions
-from mlbench_own_model.program import call_graph
+from mlbench_own_model.answers import answer, read_outputs, write_outputs
 
 if TYPE_CHECKING:
     from mlbench_own_model.dataset import ModelInputs, Sample
@@ -46,9 +46,9 @@ class Limits:
     """The largest honest differences of a precision, in shares of an output's largest value."""
 
     difference: float
-    """Of the mean over an output's numbers and all samples."""
+    """The mean over an output's numbers and all samples."""
     largest: float
-    """Of a single number."""
+    """The difference of a single number."""
     agreement: float
     """Least share of samples whose largest score is at the same place, or of equal ids."""
 
@@ -95,7 +95,7 @@ def read_reference(opened: OpenModel, data: ModelInputs, options: OwnModelOption
     folder = build_once("own_model_reference", made_from, lambda fresh: _fill(fresh, opened, data, options))
     sizes = json.loads((folder / "limits.json").read_text(encoding="utf-8"))
     return Reference(
-        outputs=_read_outputs(folder / "outputs.npz"),
+        outputs=read_outputs(folder / "outputs.npz"),
         limits={Precision(name): Limits(**each) for name, each in sizes.items()},
     )
 
@@ -111,21 +111,15 @@ def _fill(folder: Path, opened: OpenModel, data: ModelInputs, options: OwnModelO
 
         outputs = answers_of_backend(options)
     else:
-        run = _compile(opened.file.reference(), opened)
+        run = _compile(opened)
         outputs = [answer(opened.signature, run, data.sample(index)) for index in range(data.count)]
     write_outputs(folder / "outputs.npz", outputs)
 
 
-def _compile(backend: GraphBackend, opened: OpenModel, noise: float = 0.0) -> Executable:
+def _compile(opened: OpenModel, noise: float = 0.0) -> Executable:
     signature = opened.signature
     graph = opened.file.noisy_graph(signature, noise) if noise else opened.file.graph(signature, lambda: iter(()))
-    found: Executable = backend.compile(graph, Precision.FP32)
-    return found
-
-
-def answer(signature: Signature, run: Executable, sample: Sample) -> list[np.ndarray]:
-    """Return the outputs of one sample, flat."""
-    return [np.array(part[0]) for part in call_graph(signature, run, [sample])]
+    return opened.file.compile_reference(graph)
 
 
 def _given_answers(signature: Signature, data: ModelInputs) -> Iterator[list[np.ndarray]]:
@@ -149,8 +143,7 @@ def _given_answers(signature: Signature, data: ModelInputs) -> Iterator[list[np.
 
 def find_limits(opened: OpenModel, data: ModelInputs) -> Mapping[Precision, Limits]:
     """Return the limits of each precision: some times the change that noise of its size in weights and inputs makes."""
-    backend, signature = opened.file.reference(), opened.signature
-    run, started_s = _compile(backend, opened), time.monotonic()
+    signature, run, started_s = opened.signature, _compile(opened), time.monotonic()
     right: list[list[np.ndarray]] = []
     for index in range(min(MOST_SAMPLES, data.count)):
         right.append(answer(signature, run, data.sample(index)))
@@ -158,7 +151,7 @@ def find_limits(opened: OpenModel, data: ModelInputs) -> Mapping[Precision, Limi
             break
     found, scales = {}, scales_of(right)
     for precision, share in NOISE.items():
-        noisy = _compile(backend, opened, share)
+        noisy = _compile(opened, share)
         random = np.random.default_rng(0)
         changed = [answer(signature, noisy, _shake(data.sample(at), share, random)) for at in range(len(right))]
         found[precision] = _limits_of(right, changed, scales)
@@ -196,17 +189,3 @@ def agreement(wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> floa
     if wanted[0].dtype.kind in "iu":
         return float(np.mean(np.concatenate([one == other for one, other in pairs])))
     return float(np.mean([one.size == other.size > 0 and one.argmax() == other.argmax() for one, other in pairs]))
-
-
-def write_outputs(file: Path, outputs: Sequence[Sequence[np.ndarray]]) -> None:
-    """Write the outputs of all samples."""
-    sizes = np.array([[part.size for part in each] for each in outputs], np.int64)
-    flat = np.concatenate([part for each in outputs for part in each])
-    np.savez(file, flat=flat, sizes=sizes)
-
-
-def _read_outputs(file: Path) -> list[list[np.ndarray]]:
-    with np.load(file, allow_pickle=False) as arrays:
-        flat, sizes = arrays["flat"], arrays["sizes"]
-    parts = np.split(flat, np.cumsum(sizes.ravel())[:-1])
-    return [parts[start : start + sizes.shape[1]] for start in range(0, len(parts), sizes.shape[1])]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mlbench import Dim, TensorSpec, UsageError
-from mlbench_own_model.model_file import DeclaredTensor, ModelFile
+from mlbench_own_model.declarations import DeclaredModel, DeclaredTensor
 
 USUAL_BATCH, LARGEST_BATCH = 16, 1024
 LARGEST_SIZE = 2**31 - 1
@@ -43,7 +43,7 @@ class Signature:
         return spec.shape[1:] if self.has_batch else spec.shape
 
 
-def resolve_signature(file: ModelFile, *, shapes: str, dims: str) -> Signature:
+def resolve_signature(file: DeclaredModel, *, shapes: str, dims: str) -> Signature:
     """Return the shapes of a model.
 
     Args:
@@ -93,7 +93,7 @@ def resolve_signature(file: ModelFile, *, shapes: str, dims: str) -> Signature:
     )
 
 
-def _first_axes(file: ModelFile) -> list[str]:
+def _first_axes(file: DeclaredModel) -> list[str]:
     """Return the names of all tensors' first axes where these are open and one: of one name, or without a name."""
     tensors = (*file.inputs, *file.outputs)
     firsts = [each.shape[0] if each.shape else 0 for each in tensors]
@@ -125,7 +125,7 @@ def _range(name: str, smallest: int, largest: int, usual: int) -> Dim:
     return Dim(name=name, smallest=smallest, usual=min(max(usual, smallest), largest), largest=largest)
 
 
-def _sizes_of_shape(file: ModelFile, name: str, text: str) -> dict[str, Size]:
+def _sizes_of_shape(file: DeclaredModel, name: str, text: str) -> dict[str, Size]:
     """Return the open sizes that a shape of an input gives."""
     declared = next((each for each in file.inputs if each.name == name), None)
     if declared is None:
@@ -140,7 +140,7 @@ def _sizes_of_shape(file: ModelFile, name: str, text: str) -> dict[str, Size]:
     return found
 
 
-def _refuse_open(file: ModelFile, sizes: Mapping[str, Size]) -> None:
+def _refuse_open(file: DeclaredModel, sizes: Mapping[str, Size]) -> None:
     for each in file.inputs:
         if opened := [size for size in each.shape if isinstance(size, str) and size not in sizes]:
             hint = " ".join(f"--dim {size}=128" for size in opened)

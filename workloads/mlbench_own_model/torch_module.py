@@ -42,8 +42,7 @@ def module_of_onnx(graph: Graph) -> torch.nn.Module:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _know_newer_operators()
-            module: torch.nn.Module = onnx2torch.convert(_prepare(graph.onnx()))
-            return module
+            return _with_parameters(onnx2torch.convert(_prepare(graph.onnx())))
     except Exception as error:  # it raises anything, from deep inside
         reason = first_line(error)
         _, named, rest = reason.partition("operation_type='")
@@ -51,6 +50,18 @@ def module_of_onnx(graph: Graph) -> torch.nn.Module:
             operator, _, _ = rest.partition("'")
             reason = f"it has no operator {operator}"
         raise GraphError(f"onnx2torch makes no torch module of the ONNX file: {reason}.", hint=HINT) from error
+
+
+def _with_parameters(module: torch.nn.Module) -> torch.nn.Module:
+    """Return a module whose matrices are all parameters, as in one that somebody wrote: some come as buffers."""
+    import torch
+
+    for part in module.modules():
+        for name, value in list(part.named_buffers(recurse=False)):
+            if value.is_floating_point() and value.ndim > 1:
+                delattr(part, name)
+                part.register_parameter(name, torch.nn.Parameter(value, requires_grad=False))
+    return module
 
 
 def _prepare(file: Path) -> onnx.ModelProto:

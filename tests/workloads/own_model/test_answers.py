@@ -9,7 +9,7 @@ from mlbench_own_model.accuracy import OutputDifferences
 from mlbench_own_model.dataset import open_inputs
 from mlbench_own_model.graphs import open_model
 from mlbench_own_model.options import OwnModelOptions
-from mlbench_own_model.plain_torch import PlainTorch
+from mlbench_own_model.plain_torch import compile_in_torch
 from mlbench_own_model.program import LARGEST_REPLY, TensorProgram, thin, thin_size
 
 from mlbench import InvalidRunError, LoggedReply, Precision, Profile, UsageError, Variant, Weights
@@ -75,8 +75,7 @@ def test_a_torch_module_of_an_onnx_file_computes_what_the_file_says(user_model):
         model = user_model(name, **chosen)
         inputs = {each: np.stack([array] * 3) for each, array in model.data.sample(0).items()}
         (wanted, *_), (found, *_) = (
-            list(run(inputs).values())
-            for run in (session_of(model.graph), PlainTorch().compile(model.graph, Precision.FP32))
+            list(run(inputs).values()) for run in (session_of(model.graph), compile_in_torch(model.graph))
         )
         assert np.asarray(found) == pytest.approx(wanted, abs=1e-5), name
 
@@ -85,8 +84,7 @@ def test_an_exported_program_computes_the_same_in_torch_and_as_an_onnx_file(user
     model = user_model("text.pt2", dims="s27=8")
     inputs = {each: np.stack([array] * 3) for each, array in model.data.sample(0).items()}
     (wanted,), (found,) = (
-        list(run(inputs).values())
-        for run in (PlainTorch().compile(model.graph, Precision.FP32), session_of(model.graph))
+        list(run(inputs).values()) for run in (compile_in_torch(model.graph), session_of(model.graph))
     )
     assert found == pytest.approx(np.asarray(wanted), abs=1e-5)
 

@@ -155,7 +155,7 @@ def test_an_operator_that_no_runtime_knows_is_one_line(mlbench, records, models)
     done = mlbench("run", "--model", models / "foreign.onnx", "--backend", "onnxruntime", "--backend", "pytorch")
     assert done.exit_code == 1
     for record in records().values():
-        assert record.status == "unsupported"
+        assert record.failure.kind == "unsupported"
         assert "Foo" in record.failure.message
 
 
@@ -163,12 +163,13 @@ def test_an_operator_that_no_runtime_knows_is_one_line(mlbench, records, models)
 def test_regress_finds_an_own_model_that_became_slower(mlbench, models, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(WRONG))
     monkeypatch.setenv("PYTHONPATH", str(WRONG))
-    run = ["run", "--model", models / "hand.onnx", "--backend", "late", "--repeat", "3", *SHORT]
+    run = ["run", "--model", models / "hand.onnx", "--backend", "late", "--repeat", "3", "--set", "execution.batch=8"]
     monkeypatch.setenv("LATE_S", "0.001")
     mlbench(*run, "--tag", "before")
+    mlbench("baseline", "save", "good", "before")
     monkeypatch.setenv("LATE_S", "0.004")
     mlbench(*run, "--tag", "after")
-    same, slower = (mlbench("regress", "before", name) for name in ("before", "after"))
+    same, slower = (mlbench("regress", name, "--baseline", "good") for name in ("before", "after"))
     assert "hand late Offline" in slower.output
     assert same.exit_code == 0
     assert slower.exit_code == 1
