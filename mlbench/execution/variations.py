@@ -32,7 +32,7 @@ class Change(StrEnum):
     """Each number by so little that the answer stays the same; ids are left alone."""
     STRONG = "strong"
     """Numbers are mirrored and shifted along their last axis, and made a little smaller. Where there are only ids,
-    these change places."""
+    each is drawn anew from the sample's own: in another order alone they have one answer in a model that counts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def _change(sample: Any, change: Change, random: np.random.Generator) -> Callabl
         if _kind(array) == "ids" and "numbers" not in kinds:
             length = array.shape[-1]
             if length not in places:
-                places[length] = np.concatenate([[0], 1 + random.permutation(length - 2), [length - 1]])
+                places[length] = np.concatenate([[0], random.integers(1, length - 1, length - 2), [length - 1]])
             return array[..., places[length]]
         return array
 
@@ -132,7 +132,7 @@ def _change(sample: Any, change: Change, random: np.random.Generator) -> Callabl
 
 
 def _kind(array: np.ndarray) -> str:
-    """Return ``numbers`` (floats, images of bytes), ``ids`` (other integers, enough to change places), or nothing."""
+    """Return ``numbers`` (floats, images of bytes), ``ids`` (other integers, enough to be drawn anew), or nothing."""
     if not array.size or not array.ndim:
         return ""
     if array.dtype.kind == "f" or (array.dtype == np.uint8 and array.ndim > 1):

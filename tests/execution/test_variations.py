@@ -55,10 +55,10 @@ def test_a_strong_change_keeps_form_and_range_and_changes_something(sample):
         np.testing.assert_array_equal(old, now, "the sample itself stays as it is")
 
 
-def test_ids_only_change_places_and_all_arrays_of_a_sample_alike():
+def test_ids_are_drawn_from_the_samples_own_and_all_arrays_of_a_sample_alike():
     sample = some_samples()["ids"]
     changed = vary_sample(sample, Variation(base=0, change=Change.STRONG, seed=5))
-    assert sorted(changed.input_ids) == sorted(sample.input_ids)
+    assert set(changed.input_ids) < set(sample.input_ids)
     assert changed.input_ids[[0, -1]].tolist() == sample.input_ids[[0, -1]].tolist()
     was = dict(zip(sample.input_ids.tolist(), sample.segment_ids.tolist(), strict=True))
     assert changed.segment_ids.tolist() == [was[token] for token in changed.input_ids.tolist()]
