@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
+from mlbench.contracts.hookspecs import MODEL_FILE
 from mlbench.contracts.load_pattern import Arrivals
 from mlbench.records.run_record import RuleRecord, RunRecord
 from mlbench.reports.console import UNSUPPORTED, accuracy, overhead, p99, percentile_beside, result
@@ -105,13 +106,15 @@ def _names(record: RunRecord) -> str:
 
 def _command(record: RunRecord) -> str:
     chosen = ["--backend", record.backend, "--scenario", record.scenario, "--precision", record.precision]
-    for option, value, default in (("--profile", record.profile, "mini"), ("--tier", record.tier, "smoke")):
-        chosen += [option, value] if value != default else []
+    given = {key: each.value for key, each in record.settings.items() if each.layer == "command line"}
+    model = given.pop(MODEL_FILE, None)  # a user's own has one profile
+    usual = {"--profile": (record.profile, record.profile if model else "mini"), "--tier": (record.tier, "smoke")}
+    chosen += [word for option, (value, default) in usual.items() if value != default for word in (option, value)]
     chosen += record.entry.options if record.entry else []
     chosen += ["--parallel", str(record.beside.lanes)] if record.beside else []
-    given = {key: each.value for key, each in record.settings.items() if each.layer == "command line"}
     chosen += [word for key, value in given.items() for word in ("--set", f"{key}={_as_given(value)}")]
-    return shlex.join(["mlbench", "run", record.workload, *chosen])
+    subject = ["--model", str(model), "--name", record.workload] if model else [record.workload]
+    return shlex.join(["mlbench", "run", *subject, *chosen])
 
 
 def _as_given(value: Any) -> str:

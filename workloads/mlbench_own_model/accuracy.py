@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, OutputReference, Precision, Target, Variant
+from mlbench_own_model.answers import differ
 from mlbench_own_model.dataset import ModelInputs
 from mlbench_own_model.graphs import OpenModel, open_model
 from mlbench_own_model.options import OwnModelOptions
@@ -136,7 +137,7 @@ class OutputDifferences(Metric):
             return 1.0
         if self._dtype.kind in "iu":
             return float(np.mean(one != other))
-        apart = _difference(one, other)
+        apart = differ(one, other)
         return float(min(1.0, apart.mean() / (np.abs(other[np.isfinite(other)]).max(initial=0) or 1.0)))
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
@@ -173,7 +174,7 @@ class OutputDifferences(Metric):
 
     def _apart(self, found: np.ndarray, wanted: np.ndarray, place: int) -> np.ndarray:
         """Return differences in shares of the output's largest value."""
-        return _difference(found, wanted) / self.reference.scales[place]
+        return differ(found, wanted) / self.reference.scales[place]
 
     def _note_wrong(self, order: Sequence[int], largest: Sequence[float], name: str) -> None:
         limit = self.limits.largest
@@ -188,14 +189,6 @@ class OutputDifferences(Metric):
 def limits_at(reference: Reference, precision: Precision) -> Limits:
     """Return the limits of a precision; of one that is not known int8's."""
     return reference.limits.get(precision, reference.limits[Precision.INT8])
-
-
-def _difference(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return absolute differences; where both are NaN, or the same infinity, 0, and where only one is, infinity."""
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(found.astype(np.float64) - wanted)
-    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
-    return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
 
 
 def _with_worst(scores: Mapping[str, float]) -> Mapping[str, float]:

@@ -31,3 +31,11 @@ def read_outputs(file: Path) -> list[list[np.ndarray]]:
         flat, sizes = arrays["flat"], arrays["sizes"]
     parts = np.split(flat, np.cumsum(sizes.ravel())[:-1])
     return [parts[start : start + sizes.shape[1]] for start in range(0, len(parts), sizes.shape[1])]
+
+
+def differ(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return absolute differences; where both are NaN, or the same infinity, 0, and where only one is, infinity."""
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(found.astype(np.float64) - wanted)
+    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,10 +65,20 @@ def open_inputs(opened: OpenModel, options: OwnModelOptions) -> ModelInputs:
         return _read_inputs(opened, options.inputs)
     signature, counts = opened.signature, opened.file.id_counts
     size_bytes = sum(_largest_bytes(signature, spec) for spec in signature.inputs)
+    if size_bytes * LEAST_SAMPLES > machine_memory_bytes():
+        raise UsageError(
+            f"a sample of {opened.file.path.name} takes {size_bytes / 2**30:,.0f} GiB.",
+            hint="Give smaller sizes with --shape or --dim.",
+        )
     count = options.samples or max(LEAST_SAMPLES, min(SAMPLES, MOST_BYTES // max(1, size_bytes)))
     samples = [_draw(signature, counts, np.random.default_rng([options.seed, index])) for index in range(count)]
     drawn = f"{count} samples of seed {options.seed} for {signature.inputs}, ids below {dict(counts)}"
     return ModelInputs(samples, hashlib.sha256(drawn.encode()).hexdigest(), {})
+
+
+def machine_memory_bytes() -> int:
+    """Return the memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _largest_bytes(signature: Signature, spec: TensorSpec) -> int:

@@ -17,6 +17,7 @@ DTYPES = (
 
 
 NOT_A_TENSOR = "a sequence or a map"
+NO_SHAPE = "a tensor without a shape"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,11 @@ def check_tensors(path: Path, tensors: tuple[DeclaredTensor, ...], kind: str) ->
             raise UsageError(
                 f"{path.name}: {kind} {each.name} is {NOT_A_TENSOR}, not a tensor.",
                 hint="Export tensors alone; skl2onnx does with options={'zipmap': False}.",
+            )
+        if each.dtype == NO_SHAPE:
+            raise UsageError(
+                f"{path.name} does not say how many axes {kind} {each.name} has.",
+                hint="Write the shapes into it: onnx.shape_inference.infer_shapes_path.",
             )
         if each.dtype not in DTYPES:
             raise UsageError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench import Dim, Executable, Graph, UsageError
 from mlbench.toolkit import ModuleGraph, build_once, file_sha256, foreign, onnx_weight_files
-from mlbench_own_model.declarations import NOT_A_TENSOR, DeclaredTensor, check_tensors
+from mlbench_own_model.declarations import NO_SHAPE, NOT_A_TENSOR, DeclaredTensor, check_tensors
 from mlbench_own_model.model_file import Calibrate, ModelFile
 from mlbench_own_model.signature import Signature
 
@@ -174,10 +174,10 @@ def _declared(value: onnx.ValueInfoProto) -> DeclaredTensor:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
     except KeyError:
         dtype = f"type {tensor.elem_type}"
+    if not tensor.HasField("shape"):
+        dtype = NO_SHAPE
     axes = enumerate(tensor.shape.dim)
-    shape = (
-        axis.dim_value if axis.HasField("dim_value") else axis.dim_param or f"{value.name}.{at}" for at, axis in axes
-    )
+    shape = (axis.dim_value or axis.dim_param or f"{value.name}.{at}" for at, axis in axes)
     return DeclaredTensor(name=value.name, dtype=dtype, shape=tuple(shape))
 
 

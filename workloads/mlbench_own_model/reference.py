@@ -14,7 +14,7 @@ import numpy as np
 
 from mlbench import Executable, Precision, UsageError
 from mlbench.toolkit import build_once, file_sha256, find_versions
-from mlbench_own_model.answers import answer, read_outputs, write_outputs
+from mlbench_own_model.answers import answer, differ, read_outputs, write_outputs
 
 if TYPE_CHECKING:
     from mlbench_own_model.dataset import ModelInputs, Sample
@@ -113,6 +113,10 @@ def _fill(folder: Path, opened: OpenModel, data: ModelInputs, options: OwnModelO
     else:
         run = _compile(opened)
         outputs = [answer(opened.signature, run, data.sample(index)) for index in range(data.count)]
+    if not any(np.isfinite(part).any() for each in outputs for part in each):
+        raise UsageError(
+            f"{opened.file.path.name} answers none of these samples with a finite number.", hint="Give --inputs FILE."
+        )
     write_outputs(folder / "outputs.npz", outputs)
 
 
@@ -172,9 +176,10 @@ def _limits_of(
 ) -> Limits:
     means, largest, same = [0.0], [0.0], [1.0]
     for wanted, found, scale in zip(zip(*right, strict=True), zip(*changed, strict=True), scales, strict=True):
-        apart = [np.abs(one - other) / scale for one, other in zip(wanted, found, strict=True)]
-        means.append(float(np.nanmean(np.concatenate(apart))))
-        largest.append(float(np.nanmax(np.concatenate(apart))))
+        apart = np.concatenate([differ(one, other) / scale for one, other in zip(found, wanted, strict=True)])
+        apart = apart[np.isfinite(apart)]  # noise may make a number of what was none
+        means.append(float(apart.mean()) if apart.size else 0.0)
+        largest.append(float(apart.max(initial=0.0)))
         same.append(agreement(wanted, found))
     return Limits(
         difference=max(FLOOR, ROOM * max(means)),
