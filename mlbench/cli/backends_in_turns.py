@@ -35,6 +35,7 @@ def measure_backends(compared: Sequence[BackendComparison], results: Path, until
     from mlbench.cli.until_sure import UntilSure, makers_here, plan_cells
     from mlbench.comparison.kinds import margins_of
     from mlbench.comparison.verdicts import MARGIN
+    from mlbench.contracts.hookspecs import MODEL_FILE
     from mlbench.running.turns import request_like
     from mlbench.running.until_sure import CellId, CellInTurns
 
@@ -48,7 +49,8 @@ def measure_backends(compared: Sequence[BackendComparison], results: Path, until
         of_side = plan_cells(kinds, makers_here, across=across, results=results, first_side=side)
         facts = [word for fact in across for word in ("--across", fact)]
         names = [[run.run_id for run in pair] for pair in runs]
-        options = [*facts, *until.options(results)]
+        trust = ["--trust"] if any(MODEL_FILE in run.settings for pair in runs for run in pair) else []
+        options = [*facts, *until.options(results), *trust]  # what the user has just measured, and named the file of
         lines = [shlex.join(["mlbench", "compare", *each, *options]) for each in names]
         go_on |= dict(zip((cell.id for cell in of_side), lines, strict=True))
         cells += of_side

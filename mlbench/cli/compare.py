@@ -196,6 +196,7 @@ class Question:
     def command(self, *how: str) -> str:
         """Return the command line that measures, this way."""
         facts = [word for fact in self.across for word in ("--across", fact)]
+        facts += ["--trust"] if self.word.trusts else []
         return shlex.join(["mlbench", "compare", *self.names, *facts, *margin_words(self.margin), *how])
 
 

@@ -32,7 +32,7 @@ class Change(StrEnum):
     """Each number by so little that the answer stays the same; ids are left alone."""
     STRONG = "strong"
     """Numbers are mirrored and shifted along their last axis, and made a little smaller. Where there are only ids,
-    each is drawn anew from the sample's own: in another order alone they have one answer in a model that counts them."""
+    each is drawn anew from the sample's own: where a model counts them, another order has no other answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
