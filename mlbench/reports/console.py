@@ -128,10 +128,10 @@ _TINY = 0.005
 def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
     """Return the score, and its limit, or both limits if it has two: ``23.01..23.95``.
 
-    Both have this many decimals, or as many as needed to tell the score from a limit; tiny limits two digits.
+    Both have this many decimals, or as many as needed to tell the score from a limit. Tiny differences have two digits.
     """
     ends = [end for end in (target.lower, target.upper) if end is not None]
-    if target.value is not None and max(map(abs, ends)) < _TINY:
+    if target.value is not None and target.lower is None and max(map(abs, ends)) < _TINY:
         reached, limits = tell_apart(target.value, ends, lambda number, digits: f"{number:.{digits}g}", 2)
         return reached, "..".join(limits)
     sizes = [math.floor(math.log10(abs(end))) for end in ends if end and math.isfinite(end)]

@@ -213,7 +213,7 @@ def test_installations_are_bisected_as_they_are(words, other_mlbench, tmp_path):
     commands = [f"{other_mlbench()} {tmp_path / f'v{number}'}" for number in range(5)]
     done = CliRunner().invoke(main, [*words, *(word for each in commands for word in ("--mlbench", each))])
     assert done.exit_code == 0, done.output
-    assert f"{commands[3]} is the first bad version" in done.stdout.replace("\n", "")
+    assert f"{commands[3]} is the first bad version" in " ".join(done.stdout.split())
     assert all((tmp_path / f"v{number}" / "speed").exists() for number in range(5))
 
 
