@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from mlbench.running.installations import Installations
 
 
+SHORTEST = {"load.min_duration_ms": "1", "load.min_query_count": "1"}
+"""Settings of a performance test whose result is not asked for."""
+
+
 @click.command("bisect")
 @click.argument("workload", shell_complete=offer_workloads)
 @click.option("--backend", required=True, metavar="BACKEND", shell_complete=offer_backends, help="Backend to run on.")
@@ -109,6 +113,7 @@ def command(
     from mlbench.running.bisection import Bisection
 
     installations = _installations(good, bad, repo, install, commands)
+    wants_accuracy = measure == ACCURACY
     request = RunRequest(
         workload=workload,
         backend=backend,
@@ -117,8 +122,8 @@ def command(
         tier=Tier(tier),
         precision=precision,
         weights=Weights(weights),
-        overrides=overrides,
-        wants_accuracy=measure == ACCURACY,
+        overrides={**SHORTEST, **overrides} if wants_accuracy else overrides,
+        wants_accuracy=wants_accuracy,
         results=results,
     )
     rule = rule_for(measure, versions=len(installations.versions), pairs=pairs, margin=margin)

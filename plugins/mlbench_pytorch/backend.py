@@ -16,7 +16,6 @@ class PyTorch(TorchBackend):
 
     name = "pytorch"
     title = "torch modules, eager or torch.compile"
-    preload = ("torch",)
     tuning = Path(__file__).parent / "tuning.toml"
 
     def probe(self) -> Probe:

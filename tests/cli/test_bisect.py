@@ -48,6 +48,7 @@ else:
     record["accuracy"]["scores"][name] = float(pathlib.Path(folder, "score").read_text())
 (results / record["run_id"]).mkdir()
 (results / record["run_id"] / "record.json").write_text(json.dumps(record))
+(results / record["run_id"] / "words.json").write_text(json.dumps(rest))
 """
 
 
@@ -124,6 +125,30 @@ def test_a_less_accurate_commit_is_found_with_one_run_of_each(bisect, product, t
     assert (done.exit_code, found["suspects"]) == (0, [commits[5]])
     assert {each["runs"] for each in found["tried"]} == {1}
     assert len(runs_of(tmp_path)) == len(found["tried"]) <= 6
+
+
+@pytest.mark.parametrize(
+    ("more", "settings"),
+    [
+        ((), []),
+        (("--measure", "accuracy"), ["load.min_duration_ms=1", "load.min_query_count=1"]),
+        (
+            ("--measure", "accuracy", "--set", "load.min_duration_ms=9000"),
+            ["load.min_duration_ms=9000", "load.min_query_count=1"],
+        ),
+    ],
+    ids=["speed", "accuracy", "accuracy in long tests"],
+)
+def test_the_performance_test_is_as_short_as_can_be_where_accuracy_is_asked_for(
+    bisect, product, tmp_path, more, settings
+):
+    folder, commits = product([100, 100])
+    bisect(folder, commits[0], *more)
+    logs = list((tmp_path / "results" / FOLDER).glob(f"*/{RUNS}/*/words.json"))
+    assert len(logs) >= 2
+    for log in logs:
+        words = json.loads(log.read_text())
+        assert [words[place + 1] for place, word in enumerate(words) if word == "--set"] == settings
 
 
 def test_ends_that_do_not_differ_are_no_step_and_the_loss_that_would_show_is_said(bisect, product):

@@ -25,6 +25,7 @@ class Sleeping(Engine):
 
 class Npu(Backend):
     name = "npu"
+    computes_answers = False
 
     def probe(self):
         return Probe(is_available=True, rank=-1000)
@@ -115,7 +116,7 @@ def test_the_less_accurate_of_three_commits_is_found(bisect):
 
 @pytest.mark.thorough("command line")
 def test_the_slow_one_of_sixteen_commits_is_found(bisect):
-    sources = [PLUGIN.format(seconds=0.01 if place < 9 else 0.0115, answer=0) for place in range(16)]
+    sources = [PLUGIN.format(seconds=0.001 if place < 9 else 0.00115, answer=0) for place in range(16)]
     status, suspects, found = bisect([f"{source}# {place}\n" for place, source in enumerate(sources)])
     assert (status, suspects) == (0, [9])
     assert found["measure"] == "throughput"
@@ -124,7 +125,7 @@ def test_the_slow_one_of_sixteen_commits_is_found(bisect):
 
 @pytest.mark.thorough("command line")
 def test_of_sixteen_alike_none_is_found(bisect):
-    source = PLUGIN.format(seconds=0.01, answer=0)
+    source = PLUGIN.format(seconds=0.001, answer=0)
     status, suspects, found = bisect([f"{source}# {place}\n" for place in range(16)], "--pairs", "4")
     assert (status, suspects, len(found["tried"])) == (1, [], 2)
 

@@ -27,6 +27,7 @@ class TorchBackend(GraphBackend):
     """Runs torch modules on a device of torch's. A subclass brings `name`, `title`, options and `probe`."""
 
     options: TorchOptions = TorchOptions()
+    preload = ("torch",)
     precisions = (Precision.FP32, Precision.BF16, Precision.FP16)
     """Its precisions, for `Probe.precisions`."""
 
