@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mlbench.contracts.power import NONE
-from mlbench.contracts.scenario import Scenario
+from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.errors import describe_error
@@ -34,6 +34,7 @@ from mlbench.records.work_record import RooflineRecord
 from mlbench.roofline.ceilings import Ceilings, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
 from mlbench.rules.own import rules_of
+from mlbench.rules.tiers import run_length
 from mlbench.running.lane_log import LanePlace, LaneStay
 from mlbench.system.documents import open_to_write
 from mlbench.version import __version__
@@ -95,6 +96,7 @@ class StartedRun:
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         run_id = new_run_id(created, *names)
         workload, backend = plugins.workload(request.workload), plugins.backend(request.backend)
+        scenario = plugins.scenario(request.scenario)
         own = (
             *(path.partition(":")[0] for path in (MEASURE, COUNT_PROCESSOR_TIME, SCORE_TIMED)),
             "mlbench.discovery.shipped",
@@ -102,7 +104,7 @@ class StartedRun:
         of_judge = (*own, *workload.preload_always)
         return cls(
             request=request,
-            scenario=plugins.scenario(request.scenario),
+            scenario=scenario,
             modules=(*own, *modules_to_preload(workload, backend)),
             modules_of_judge=of_judge,
             modules_of_reference=tuple(dict.fromkeys((*of_judge, *workload.preload_of_reference, *workload.preload))),
@@ -115,7 +117,9 @@ class StartedRun:
             ceilings=None if request.has_nodes or place else load_ceilings(environment),
             entry=_entry_of(request, plugins.workload(request.workload)),
             number_format=None if request.network else _number_format(request, plugins),
-            no_processor_time=_why_no_processor_time(request, computes=backend.computes_answers),
+            no_processor_time=_why_no_processor_time(
+                request, run_length(workload, scenario, request.tier)[0], computes=backend.computes_answers
+            ),
             stay=LaneStay(place, run_id, request) if place else None,
             later=later,
         )
@@ -231,13 +235,16 @@ def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None, stay: LaneSt
     return "" if ceilings else ONCE
 
 
-def _why_no_processor_time(request: ResolvedRequest, *, computes: bool) -> str:
+def _why_no_processor_time(request: ResolvedRequest, least_ms: int, *, computes: bool) -> str:
     if request.is_probe or request.audit:
         return "it is counted in runs for a result"
     if request.has_nodes:
         return "other machines did the work"
     if not computes:
         return "the backend computes nothing"
+    asked_ms = request.settings.fill("load", LoadSettings()).min_duration_ms
+    if 0 < asked_ms < least_ms:
+        return f"a test of {asked_ms} ms is too short for a valid run, and no comparison counts another"
     return "it is counted once an engine, in the run that made the accuracy test" if request.accuracy_of else ""
 
 

@@ -31,13 +31,13 @@ def test_what_an_engine_says_of_itself_and_no_record_can_hold_costs_no_result(fa
 
 
 def test_processor_time_is_counted_for_a_result(faulty_run):
-    record, _ = faulty_run("odd")
+    record, _ = faulty_run("odd", exit_code=None, **WHOLE)
     assert (record.status, record.processor_time.unit, record.processor_time.covers) == ("completed", "sample", "all")
     assert record.stages_ns["processor time"] > 0
 
 
 def test_a_crash_while_processor_time_is_counted_costs_no_result(faulty_run):
-    record, _ = faulty_run("sociable")
+    record, _ = faulty_run("sociable", exit_code=None, **WHOLE)
     assert (record.status, sound(record), record.processor_time) == ("completed", True, None)
     assert record.not_measured["processor_time"] == "it could not be counted: crash"
 

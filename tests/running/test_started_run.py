@@ -51,6 +51,16 @@ def test_a_run_on_pytorch_shares_the_imports_of_its_reference(plugins, tmp_path)
     assert started.modules == started.modules_of_reference
 
 
+@pytest.mark.parametrize(("asked_ms", "is_counted"), [(1, False), (1999, False), (2000, True), (0, True)])
+def test_no_processor_time_is_counted_where_the_run_cannot_be_valid(plugins, tmp_path, asked_ms, is_counted):
+    """In tier smoke a test lasts two seconds or more; 0 stands for that."""
+    settings = {"load.min_duration_ms": str(asked_ms)}
+    asked = RunRequest(workload="resnet50", backend="pytorch", scenario="Offline", overrides=settings, results=tmp_path)
+    started = StartedRun.now(resolve(asked, plugins), plugins)
+    reason = f"a test of {asked_ms} ms is too short for a valid run, and no comparison counts another"
+    assert started.no_processor_time == ("" if is_counted else reason)
+
+
 def test_a_run_exports_each_model_once_that_later_runs_need_on_its_backend(plugins, tmp_path):
     def asked(workload, scenario, backend="null"):
         request = RunRequest(workload=workload, backend=backend, scenario=scenario, results=tmp_path)
