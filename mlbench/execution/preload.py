@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -19,7 +20,16 @@ def modules_to_preload(workload: Workload, backend: Backend) -> Sequence[str]:
 
 
 def preload(modules: Iterable[str]) -> None:
-    """Import modules; what cannot be imported, for whatever reason, is left to the code that needs it and says why."""
-    for name in dict.fromkeys(modules):
-        with suppress(Exception):
-            import_module(name)
+    """Import modules; what cannot be imported, for whatever reason, is left to the code that needs it and says why.
+
+    No garbage is collected meanwhile: what imports make stays, and to look through it takes a sixth of their time.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        for name in dict.fromkeys(modules):
+            with suppress(Exception):
+                import_module(name)
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,5 +1,6 @@
 """Modules that are imported before they are needed."""
 
+import gc
 import sys
 
 from mlbench.execution.preload import preload
@@ -12,3 +13,11 @@ def test_a_module_that_fails_in_any_way_is_left_to_who_needs_it_and_the_next_one
     preload(["lacks_a_library", "no_such_module_here", "sound_runtime"])
     assert "sound_runtime" in sys.modules
     assert "lacks_a_library" not in sys.modules
+
+
+def test_no_garbage_is_collected_while_modules_are_imported(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "collecting_runtime.py").write_text("import gc\n\nIS_ON = gc.isenabled()\n")
+    preload(["collecting_runtime"])
+    assert not sys.modules["collecting_runtime"].IS_ON
+    assert gc.isenabled()
