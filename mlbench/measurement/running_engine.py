@@ -155,14 +155,16 @@ def warm_up(
         model: the same.
         known_per_s: samples per second that such an engine reached in an earlier run, with all samples at once.
         is_tested_next: whether a test follows whose speed counts, too. In both cases the speed of a language model
-            with many samples at once need not be looked for, which takes seconds. Nor need the trial be long where that
+            with many samples at once need not be looked for, which takes seconds; in the second case, where a rate is
+            sent, nor any model's. Nor need the trial be long where that
             test sends all samples at once: its speed is the one that counts, and it sees more of them.
     """
     is_known = is_tested_next or known_per_s is not None
     budget_s = _BEFORE_TEST_S if is_tested_next and job.scenario.sends_all_at_once else BUDGET_S
     with _typical_samples(ready.dataset) as samples, contain_refusals(ready.engine):
         ready.engine.warm_up(samples)
-        pace = _trial(ready.engine, samples, job, model, is_saturation_known=is_known, budget_s=budget_s)
+        known = {"is_saturation_known": is_known, "is_rate_known": known_per_s is not None}
+        pace = _trial(ready.engine, samples, job, model, budget_s=budget_s, **known)
     return pace.with_seen(known_per_s, is_saturated=isinstance(model.program, GenerationProgram))
 
 
@@ -207,14 +209,17 @@ def _trial(  # noqa: PLR0913 - whom, with what, and for how long
     model: Model,
     *,
     is_saturation_known: bool = False,
+    is_rate_known: bool = False,
     budget_s: float = BUDGET_S,
 ) -> SpeedEstimate:
-    # no crowd comes to a stream, and its batch would take memory that the run does not need
-    measure = measure_single_queries if job.scenario.waits_for_answers else measure_speed
-    query_size = job.scenario.query_size(job.load)
-    pace = measure(engine, samples, query_size, job.load.stall_timeout_s, budget_s=budget_s)
     is_rate_given = job.scenario.sends_rate and job.load.target_qps
     is_rate_share = job.scenario.sends_rate and job.load.server_load != "auto"  # of what this trial measures
+    # no crowd comes to a stream, and its batch would take memory that the run does not need; nor need it be timed where
+    # an earlier run's whole test was
+    is_alone = job.scenario.waits_for_answers or (job.scenario.sends_rate and is_rate_known and not is_rate_share)
+    measure = measure_single_queries if is_alone else measure_speed
+    query_size = job.scenario.query_size(job.load)
+    pace = measure(engine, samples, query_size, job.load.stall_timeout_s, budget_s=budget_s)
     is_needed = not (job.scenario.waits_for_answers or is_rate_given) and (is_rate_share or not is_saturation_known)
     if isinstance(model.program, GenerationProgram) and is_needed:
         pace = measure_saturated_speed(pace, engine, samples, job.load.stall_timeout_s)

@@ -270,20 +270,26 @@ def test_a_language_models_speed_with_many_samples_is_looked_for_where_nothing_e
 
 
 @pytest.mark.parametrize(
-    ("scenario", "is_tested_next", "largest"),
+    ("scenario", "load", "shown", "largest"),
     [
-        (SINGLE_STREAM, False, 1),
-        (MULTI_STREAM, False, 8),
-        (OFFLINE, False, 200),
-        (OFFLINE, True, 40),
-        (SINGLE_STREAM, True, 1),
-        (SERVER, True, 200),
+        (SINGLE_STREAM, {}, {}, 1),
+        (MULTI_STREAM, {}, {}, 8),
+        (OFFLINE, {}, {}, 200),
+        (OFFLINE, {}, {"is_tested_next": True}, 40),
+        (SINGLE_STREAM, {}, {"is_tested_next": True}, 1),
+        (SERVER, {}, {"is_tested_next": True}, 200),
+        (SERVER, {}, {"known_per_s": 20.0}, 1),
+        (SERVER, {"server_load": 0.5}, {"known_per_s": 20.0}, 200),
+        (OFFLINE, {}, {"known_per_s": 20.0}, 200),
     ],
 )
-def test_a_warm_up_has_as_many_samples_at_once_as_come_and_few_before_a_test_of_all(
-    engine, monkeypatch, scenario, is_tested_next, largest
+def test_a_warm_up_has_as_many_samples_at_once_as_come_and_few_before_a_test_of_all(  # noqa: PLR0917 - one per column
+    engine, monkeypatch, scenario, load, shown, largest
 ):
-    """5 ms a query: 200 in the second that the crowd of Offline takes, 40 in a fifth of it."""
+    """5 ms a query: 200 in the second that the crowd of Offline takes, 40 in a fifth of it.
+
+    One at a time comes before Server whose speed an earlier run has shown, unless the rate is a share of a trial's.
+    """
     asked = []
     submit = engine.submit
 
@@ -294,6 +300,6 @@ def test_a_warm_up_has_as_many_samples_at_once_as_come_and_few_before_a_test_of_
     monkeypatch.setattr(Steady, "warm_up", lambda engine, samples: None, raising=False)
     monkeypatch.setattr(engine, "submit", count)
     ready = SimpleNamespace(engine=engine, dataset=Numbers())
-    job = SimpleNamespace(scenario=scenario, load=LoadSettings())
-    running_engine.warm_up(ready, job, SimpleNamespace(program=None), is_tested_next=is_tested_next)
+    job = SimpleNamespace(scenario=scenario, load=LoadSettings(**load))
+    running_engine.warm_up(ready, job, SimpleNamespace(program=None), **shown)
     assert max(asked) == largest
