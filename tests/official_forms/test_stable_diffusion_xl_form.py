@@ -13,7 +13,6 @@ from pathlib import Path
 
 import mlbench_stable_diffusion_xl
 import numpy as np
-import open_clip
 import pytest
 import torch
 from mlbench_stable_diffusion_xl.accuracy import ImageQuality, Judges
@@ -78,6 +77,8 @@ def inception():
 
 def clip():
     """Return a small CLIP with weights freshly drawn, as OpenAI publishes its own: TorchScript in fp16, with sizes."""
+    import open_clip  # only here: each process that collects tests would import it
+
     model, _, _ = open_clip.create_model_and_transforms(CLIP, load_weights=False)
     root = torch.nn.Module()
     sizes = {name: torch.tensor(0) for name in ("input_resolution", "context_length", "vocab_size")}
