@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import gc
 import logging
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -20,6 +18,7 @@ from mlbench.discovery.guard import call_plugin, note_threads
 from mlbench.discovery.hook_results import check_command, check_list, demand, name_of
 from mlbench.discovery.import_notes import note_import
 from mlbench.errors import PluginError, UsageError
+from mlbench.system.collection import paused_collection
 from mlbench.system.folders import is_without_plugins
 from mlbench.system.installed import UNNAMED, EntryPoint, find_installed
 from mlbench.version import DISTRIBUTION
@@ -90,7 +89,7 @@ class Plugins:
         from mlbench.contracts.workload import Workload
         from mlbench.discovery import validation
 
-        with _paused_collection():
+        with paused_collection():
             plugins = cls._load_all(without)
             plugins._collect(hookspecs.mlbench_scenarios, Scenario, validation.check_scenario, plugins.scenarios)
             plugins._collect(hookspecs.mlbench_workloads, Workload, validation.check_workload, plugins.workloads)
@@ -103,7 +102,7 @@ class Plugins:
     @classmethod
     def discover_commands(cls) -> Plugins:
         """Load every entry point, and collect commands alone: what ``mlbench --help`` needs, without the contracts."""
-        with _paused_collection():
+        with paused_collection():
             plugins = cls._load_all()
             plugins._collect(hookspecs.mlbench_commands, click.Command, check_command, plugins.commands)
             return plugins
@@ -332,18 +331,6 @@ class Plugins:
 def _plugin_name(entry: EntryPoint, distribution: str) -> str:
     """Return the hooks' name of a plugin."""
     return f"{entry.name} ({distribution})"
-
-
-@contextmanager
-def _paused_collection() -> Iterator[None]:
-    """Pause the search for garbage: what is made by importing stays, and the search takes a tenth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _answers(ask: Callable[[str], _Answer], names: Iterable[str]) -> Iterator[tuple[str, _Answer]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from mlbench.system.collection import paused_collection
 
 if TYPE_CHECKING:
     from mlbench.contracts.backend import Backend
@@ -20,16 +21,8 @@ def modules_to_preload(workload: Workload, backend: Backend) -> Sequence[str]:
 
 
 def preload(modules: Iterable[str]) -> None:
-    """Import modules; what cannot be imported, for whatever reason, is left to the code that needs it and says why.
-
-    No garbage is collected meanwhile: what imports make stays, and to look through it takes a sixth of their time.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
+    """Import modules; what cannot be imported, for whatever reason, is left to the code that needs it and says why."""
+    with paused_collection():
         for name in dict.fromkeys(modules):
             with suppress(Exception):
                 import_module(name)
-    finally:
-        if was_on:
-            gc.enable()
