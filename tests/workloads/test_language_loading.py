@@ -4,9 +4,11 @@ import importlib
 
 import pytest
 import torch
+from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
 from mlbench import Precision
 from mlbench.toolkit import ModuleGraph
+from mlbench.toolkit.language import LanguageNetwork
 from mlbench.toolkit.torch_backend.executable import TorchModule
 from mlbench.toolkit.torch_backend.options import TorchOptions
 
@@ -84,3 +86,13 @@ def test_a_graph_that_computes_something_else_does_so_in_every_precision():
 def test_an_eight_bit_precision_is_read_as_fp32(graphs):
     module = graphs["decode"].module_at(Precision.INT8)
     assert {each.dtype for each in module.parameters()} == {torch.float32}
+
+
+def test_weights_under_names_that_transformers_has_changed_since_are_read_in_every_precision(tmp_path):
+    """transformers writes the head of GPT-NeoX under its old name."""
+    config = GPTNeoXConfig(vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)
+    GPTNeoXForCausalLM(config).save_pretrained(tmp_path)
+    network = LanguageNetwork(kind="GPTNeoXForCausalLM", model_type="gpt_neox")
+    whole, lowered = (network.trained(tmp_path, precision) for precision in (Precision.FP32, Precision.BF16))
+    for one, other in zip(whole.parameters(), lowered.parameters(), strict=True):
+        assert torch.equal(one.to(other.dtype), other)

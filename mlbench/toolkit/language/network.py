@@ -157,7 +157,9 @@ class LanguageNetwork:
             for name, each in network.named_parameters()
             if id(each) not in lowered and not (id(each) in embeddings and name in lossless)
         ]
-        return type(self.kind, (self._class,), {"_keep_in_fp32_modules_strict": kept})
+        # transformers renames old checkpoints' weights for classes of its own alone, and goes by the module
+        own = {"_keep_in_fp32_modules_strict": kept, "__module__": self._class.__module__}
+        return type(self.kind, (self._class,), own)
 
     @property
     def _class(self) -> Any:
