@@ -53,6 +53,8 @@ class Model:
     """The folder a native engine loads (a Hugging Face directory), where there is one."""
     reference: Callable[[Graph], Executable] | None = None
     """Makes a function of a graph that computes it for comparison, in fp32; None: torch does, with its module."""
+    why_no_graphs: str = ""
+    """Where there are no graphs: why, and what to do then, as sentences for a user whose backend compiles them."""
     deviations: tuple[str, ...] = ()
     """Differences of a full profile's files from the official ones: ``planes 8, not 64``. Such a run is not
     official."""

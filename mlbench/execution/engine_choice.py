@@ -25,7 +25,8 @@ def engine_of(backend: Backend, model: Model, plan: EnginePlan) -> Engine:
     if engine is not None:
         return engine
     if not model.graphs:
-        raise UsageError(f"{backend.name} compiles graphs, and {model.name} has none.", hint="Choose another backend.")
+        reason = model.why_no_graphs or "Choose another backend."
+        raise UsageError(f"{backend.name} compiles graphs, and {model.name} has none.", hint=reason)
     if not isinstance(backend, GraphBackend):
         raise PluginError(f"backend {backend.name} returned no engine.", hint="Return one, or be a GraphBackend.")
     return graph_engine(backend, model, plan)
