@@ -37,12 +37,17 @@ class LanguageModelOptions:
     model: Path | None = None
     """The Hugging Face folder: config.json, *.safetensors, and tokenizer.json if prompts are text."""
     inputs: Path | None = None
-    """The user's prompts, JSON lines: each an object with ``prompt`` (text) or ``tokens`` (ids). Left out: random."""
+    """The user's prompts, JSON lines: each an object with ``prompt`` (text) or ``tokens`` (ids). An answer ends at an
+    end token of the model. Left out: random ids, and all answers have the same length, since no end token may end one
+    before; so speeds can be compared."""
     dims: str = ""
-    """Sizes, comma-separated, each a number or a range: ``prompt=16..128`` and ``answer=32`` tokens."""
+    """Sizes in tokens, comma-separated: ``prompt=16..128`` of random prompts (default 16..64), and ``answer=32`` of the
+    longest answers (default 32)."""
     reference: str = ""
-    """The backend whose answers in fp32 are right. Empty: those of torch, prompt by prompt."""
+    """Not for language models: the reference is Hugging Face's ``generate`` in fp32, prompt by prompt, on the CPU."""
     samples: Annotated[int, Ge(0)] = 0
     """Number of random prompts; 0: 32."""
+    compared: Annotated[int, Ge(1)] = 16
+    """Number of prompts, the first ones, whose answers are compared with the reference's."""
     seed: Annotated[int, Ge(0)] = 0
     """The seed of random prompts."""

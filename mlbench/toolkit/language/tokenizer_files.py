@@ -20,7 +20,7 @@ _ANY_TEXT = "The river rose by 12 cm.\n\t\u00e9\u2603"
 
 
 def read_tokenizer(folder: Path, *, sizes: Collection[int], end: str, end_id: int) -> Tokenizer:
-    """Return the tokenizer of a Hugging Face folder, without truncation or padding of its own.
+    """Return the tokenizer of a Hugging Face folder as `open_tokenizer`, if it is the model's own.
 
     Args:
         folder: holds ``tokenizer.json``.
@@ -31,13 +31,7 @@ def read_tokenizer(folder: Path, *, sizes: Collection[int], end: str, end_id: in
     Raises:
         DataError: the file is missing or damaged, or belongs to other weights.
     """
-    from tokenizers import Tokenizer
-
-    path = folder / TOKENIZER_FILE
-    if not os.path.isfile(path):
-        raise DataError(f"tokenizer not found: {path}.", hint="Name a Hugging Face folder with that file.")
-    with foreign("tokenizer cannot be read:", str(path), path=path):
-        tokenizer = Tokenizer.from_file(str(path))
+    tokenizer, path = open_tokenizer(folder), folder / TOKENIZER_FILE
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     if size not in sizes:
         wanted = " or ".join(map(str, sorted(sizes)))
@@ -45,6 +39,22 @@ def read_tokenizer(folder: Path, *, sizes: Collection[int], end: str, end_id: in
     if tokenizer.token_to_id(end) != end_id:
         found = tokenizer.token_to_id(end)
         raise DataError(f"{path} has {end} as token {found}, the model as {end_id}.", hint="Use the model's own.")
+    return tokenizer
+
+
+def open_tokenizer(folder: Path) -> Tokenizer:
+    """Return the tokenizer of a Hugging Face folder, without truncation or padding of its own.
+
+    Raises:
+        DataError: its file is missing or damaged, or it cannot encode.
+    """
+    from tokenizers import Tokenizer
+
+    path = folder / TOKENIZER_FILE
+    if not os.path.isfile(path):
+        raise DataError(f"tokenizer not found: {path}.", hint="Name a Hugging Face folder with that file.")
+    with foreign("tokenizer cannot be read:", str(path), path=path):
+        tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     try:

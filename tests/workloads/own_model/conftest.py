@@ -6,7 +6,14 @@ import numpy as np
 import onnx
 import pytest
 import torch
+import transformers
+from mlbench_own_model.options import LanguageModelOptions
 from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from mlbench import Precision, Profile, Variant, Weights
 
 RANDOM = np.random.default_rng(0)
 
@@ -139,3 +146,50 @@ def write_with_weights_beside(folder):
         location="beside.bin",
         size_threshold=16,
     )
+
+
+WORDS = ["<unk>", "<s>", "</s>", *(f"w{number}" for number in range(200))]
+SIZES = {"vocab_size": len(WORDS), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+MORE = {"num_attention_heads": 4, "max_position_embeddings": 128, "initializer_range": 0.2}
+ENDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
+CONFIGS = {
+    "llama": lambda: transformers.LlamaConfig(num_key_value_heads=2, **SIZES, **MORE, **ENDS),
+    "gpt_neox": lambda: transformers.GPTNeoXConfig(**SIZES, **MORE, **ENDS),
+    "mamba": lambda: transformers.MambaConfig(vocab_size=len(WORDS), hidden_size=32, num_hidden_layers=2, **ENDS),
+}
+
+
+def write_tokenizer(folder):
+    tokenizer = Tokenizer(WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.add_special_tokens(WORDS[:3])
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+@pytest.fixture(scope="session")
+def language_folder(tmp_path_factory):
+    """Return a function that returns the Hugging Face folder of an architecture, made once."""
+    made = {}
+
+    def language_folder(name):
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name) / name
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                transformers.AutoModelForCausalLM.from_config(CONFIGS[name]()).save_pretrained(folder)
+            write_tokenizer(folder)
+            made[name] = folder
+        return made[name]
+
+    return language_folder
+
+
+@pytest.fixture
+def language_variant():
+    """Return a function that returns the variant of a run of a language model."""
+
+    def language_variant(folder, precision=Precision.FP32, weights=Weights.TRAINED, **options):
+        own = LanguageModelOptions(model=folder, **options)
+        return Variant(profile=Profile.FULL, weights=weights, options=own, precision=precision)
+
+    return language_variant

@@ -1,0 +1,173 @@
+"""A user's Hugging Face folder: what its files say of the model, and whether graphs can be made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlbench import DataError, UsageError
+from mlbench.toolkit import read_json_object
+from mlbench.toolkit.language import TOKENIZER_FILE, open_tokenizer, weight_files, weights_fingerprint
+from mlbench_own_model.language_families import CONFIG_FILE, FamilyNetwork, class_named, family_of
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_GENERATION_FILE = "generation_config.json"
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length")
+_CHOOSES_CODE = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
+"""Keys by which transformers would look for kernels, which are code, on the network."""
+_GROWING = ("dynamic", "longrope")
+"""Kinds of angles that are others once a sequence is longer than those of the training."""
+_ELSEWHERE = "vllm and endpoint load the folder themselves: choose one of them."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageFolder:
+    """What the files say."""
+
+    path: Path
+    config: Mapping[str, Any]
+    """The content of ``config.json``."""
+    text: Mapping[str, Any]
+    """The part that describes the language model; of most the whole."""
+    end_tokens: tuple[int, ...]
+    special: Collection[int]
+    """Ids of tokens that begin, end or pad."""
+    vocabulary: int
+    """Number of token ids."""
+    positions: int | None
+    """Tokens of prompt and answer together; None: the files do not say."""
+
+    @classmethod
+    def read(cls, path: Path | None) -> LanguageFolder:
+        """Read the descriptions in a folder.
+
+        Raises:
+            UsageError: there is none, or it is a model of another kind.
+            DataError: a description is missing or damaged.
+        """
+        if path is None or not path.is_dir():
+            raise UsageError(f"there is no model folder {str(path)!r}.", hint="Name a Hugging Face folder: --model.")
+        config = read_json_object(path / CONFIG_FILE, what="model description", hint="Name a Hugging Face folder.")
+        inner = config.get("text_config")
+        text = {**config, **inner} if isinstance(inner, dict) else config
+        _check_kind(path, config)
+        generation = path / _GENERATION_FILE
+        said = read_json_object(generation, what="generation settings") if os.path.lexists(generation) else {}
+        end = _ids(said.get("eos_token_id", text.get("eos_token_id")), "eos_token_id", path)
+        others = [_ids(text.get(name), name, path) for name in ("bos_token_id", "pad_token_id")]
+        vocabulary = _count(text, ("vocab_size",), path)
+        if vocabulary is None:
+            raise DataError(f"{path / CONFIG_FILE} has no vocab_size.", hint="Add the number of token ids.")
+        return cls(
+            path=path,
+            config=config,
+            text=text,
+            end_tokens=tuple(each for each in end if each < vocabulary),
+            special={*end, *(each for some in others for each in some)},
+            vocabulary=vocabulary,
+            positions=_count(text, _POSITIONS, path),
+        )
+
+    @property
+    def architecture(self) -> str:
+        """Its name in ``config.json``, or the model's type."""
+        named = self.config.get("architectures")
+        return str(named[0]) if isinstance(named, list) and named else str(self.config.get("model_type"))
+
+    @property
+    def kind(self) -> str:
+        """Name of transformers' own class for it; empty if there is none."""
+        return class_named(str(self.config.get("model_type")))
+
+    @property
+    def is_quantised(self) -> bool:
+        """Whether the weights are stored in a format that only some runtimes read."""
+        return bool(self.config.get("quantization_config"))
+
+    def tokenizer(self) -> Tokenizer | None:
+        """Return the tokenizer; None where the folder has none. Raises `DataError` for one that is damaged."""
+        return open_tokenizer(self.path) if os.path.lexists(self.path / TOKENIZER_FILE) else None
+
+    def fingerprint(self) -> str:
+        """Return a hash of description and weights; raises `DataError` where there are no safetensors."""
+        weight_files(self.path)
+        return weights_fingerprint(self.path)
+
+    def family(self, longest: int) -> FamilyNetwork | str:
+        """Return the network that graphs are made of, or in words why there are none.
+
+        Args:
+            longest: tokens of a prompt and its answer.
+        """
+        network = family_of(str(self.config.get("model_type")))
+        if network is None:
+            return f"mlbench has no graphs of {self.architecture}, and {_ELSEWHERE}"
+        if self.is_quantised:
+            return f"The weights of this {self.architecture} are quantised, and {_ELSEWHERE}"
+        described = network.described(self.config)
+        if longest > (window := _window(described) or longest):
+            return (
+                f"{self.architecture} looks back {window} tokens, and prompt and answer have up to {longest}, which "
+                f"mlbench's graphs would see whole. Shorten them (--dim), or: {_ELSEWHERE}"
+            )
+        kind, learned = _angles(described)
+        if kind in _GROWING and longest > learned:
+            return (
+                f"{self.architecture} has {kind} positions, which are others beyond {learned} tokens, and prompt and "
+                f"answer have up to {longest}. Shorten them (--dim), or: {_ELSEWHERE}"
+            )
+        return network
+
+
+def _window(described: Any) -> int | None:
+    """Return how many tokens a layer looks back; None: all of them, in all layers."""
+    kinds = getattr(described, "layer_types", None)
+    if kinds and set(kinds) == {"full_attention"}:
+        return None
+    window: int | None = getattr(described, "sliding_window", None)
+    return window
+
+
+def _angles(described: Any) -> tuple[str, int]:
+    """Return the kind of rotary positions, and the longest sequence of the training."""
+    rope = getattr(described, "rope_parameters", None)
+    found = rope if isinstance(rope, dict) else {}
+    positions = int(getattr(described, "max_position_embeddings", None) or 0)
+    named = "original_max_position_embeddings"
+    learned: int = found.get(named) or getattr(described, named, None) or positions
+    return str(found.get("rope_type", "default")), learned
+
+
+def _check_kind(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise `UsageError` for a model that is no causal language model, or whose description chooses code."""
+    named = config.get("architectures")
+    name = str(named[0]) if isinstance(named, list) and named else ""
+    if name and not name.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")):
+        raise UsageError(
+            f"{path} is a {name}, not a causal language model.", hint="Export it as ONNX, and give that file."
+        )
+    if chosen := next((key for key in _CHOOSES_CODE if config.get(key)), None):
+        raise UsageError(f"{path / CONFIG_FILE} chooses code by {chosen}.", hint="Delete that key.")
+
+
+def _count(config: Mapping[str, Any], names: Collection[str], path: Path) -> int | None:
+    """Return the first of these numbers that a description has."""
+    for name in names:
+        if (value := config.get(name)) is not None:
+            if type(value) is not int or value < 1:
+                raise DataError(f"{path / CONFIG_FILE} has {name} = {value}, expected a number above 0.")
+            return value
+    return None
+
+
+def _ids(value: object, name: str, path: Path) -> list[int]:
+    """Return token ids, of which a description has none, one or several."""
+    found: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
+    if wrong := [each for each in found if type(each) is not int or each < -1]:
+        raise DataError(f"{path} has {name} = {wrong[0]!r}, expected token ids.", hint="See its configuration files.")
+    return [each for each in found if each >= 0]
