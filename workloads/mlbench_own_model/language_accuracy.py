@@ -48,11 +48,18 @@ class TokenAgreement(Metric):
 
     After the first token that differs two answers continue other texts, and tokens behind it say nothing. So of each
     answer the tokens up to the first difference are counted, that one included: the score does not depend on how long
-    answers are. ``answers_agree`` is the percentage of answers without a difference, which does.
+    answers are. ``answers_agree`` is the percentage of answers without a difference, which does. Answers with the same
+    text are equal: a server may return text, which is not always cut into the tokens that the model made.
     """
 
     def __init__(
-        self, references: Callable[[], Sequence[np.ndarray]], *, compared: int, samples: int, precision: Precision
+        self,
+        references: Callable[[], Sequence[np.ndarray]],
+        *,
+        compared: int,
+        samples: int,
+        precision: Precision,
+        text: Callable[[Sequence[int]], str] | None = None,
     ) -> None:
         """Store how the reference is computed.
 
@@ -61,12 +68,14 @@ class TokenAgreement(Metric):
             compared: how many these are.
             samples: how many samples there are.
             precision: the run's.
+            text: returns the text of tokens; None where the model has no tokenizer.
         """
         least = LEAST_AGREEMENT.get(precision, _LEAST_OF_OTHERS)
         self.targets = (Target.at_least(SCORE, least, reference=100.0, name=str(precision)),)
         self._references = references
         self._compared = compared
         self._samples = samples
+        self._text = text
         self._first: FirstDifference | None = None
 
     def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
@@ -81,7 +90,7 @@ class TokenAgreement(Metric):
         differences, equal = [], 0
         for index in compared:
             found, wanted = tokens[index].tolist(), references[index].tolist()
-            place = _first_difference(found, wanted)
+            place = self._first_difference(found, wanted)
             equal += len(wanted) if place is None else place
             if place is not None:
                 pair = (each[place] if place < len(each) else None for each in (found, wanted))
@@ -92,6 +101,13 @@ class TokenAgreement(Metric):
             SCORE: 100 * equal / count if count else 0.0,
             WHOLE: 100 * (len(compared) - len(differences)) / len(compared) if compared else 0.0,
         }
+
+    def _first_difference(self, found: Sequence[int], wanted: Sequence[int]) -> int | None:
+        """Return the first place in which two answers differ; None where they are equal."""
+        if found == wanted or (self._text and self._text(found) == self._text(wanted)):
+            return None
+        pairs = enumerate(zip(found, wanted, strict=False))
+        return next((place for place, (one, other) in pairs if one != other), min(len(found), len(wanted)))
 
     def first_wrong(self) -> str:
         """Return the first answer that differs, and where."""
@@ -114,11 +130,3 @@ class TokenAgreement(Metric):
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
         """Return the limits of full models; see `token_limits`."""
         return token_limits(Profile.FULL)[precision]
-
-
-def _first_difference(found: Sequence[int], wanted: Sequence[int]) -> int | None:
-    """Return the first place in which two answers differ; None where they are equal."""
-    for place, (ours, theirs) in enumerate(zip(found, wanted, strict=False)):
-        if ours != theirs:
-            return place
-    return None if len(found) == len(wanted) else min(len(found), len(wanted))

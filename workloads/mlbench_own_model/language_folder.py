@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench import DataError, UsageError
 from mlbench.toolkit import read_json_object
-from mlbench.toolkit.language import TOKENIZER_FILE, open_tokenizer, weight_files, weights_fingerprint
+from mlbench.toolkit.language import TOKENIZER_FILE, open_tokenizer, tokenizing, weight_files, weights_fingerprint
 from mlbench_own_model.language_families import CONFIG_FILE, FamilyNetwork, class_named, family_of
 
 if TYPE_CHECKING:
@@ -92,6 +92,19 @@ class LanguageFolder:
     def tokenizer(self) -> Tokenizer | None:
         """Return the tokenizer; None where the folder has none. Raises `DataError` for one that is damaged."""
         return open_tokenizer(self.path) if os.path.lexists(self.path / TOKENIZER_FILE) else None
+
+    def text_of(self) -> Callable[[Sequence[int]], str] | None:
+        """Return the function that makes text of tokens; None where the folder has no tokenizer."""
+        tokenizer = self.tokenizer()
+        if tokenizer is None:
+            return None
+
+        def text_of(tokens: Sequence[int]) -> str:
+            with tokenizing(self.path):
+                text: str = tokenizer.decode(list(tokens), skip_special_tokens=False)
+            return text
+
+        return text_of
 
     def fingerprint(self) -> str:
         """Return a hash of description and weights; raises `DataError` where there are no safetensors."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlbench import DataError, Decoding, Prompt, UsageError
 from mlbench.toolkit import DATA_BYTES, parse_json, read_text
-from mlbench.toolkit.language import TOKENIZER_FILE, StoredPrompts
+from mlbench.toolkit.language import TOKENIZER_FILE, StoredPrompts, tokenizing
 from mlbench_own_model.language_folder import LanguageFolder
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mlbench_own_model.options import LanguageModelOptions
 
 PROMPTS = 32
+_TRIES = 20
+"""Tries to draw a prompt whose text is cut into the same tokens again."""
 SIZES = {"prompt": (16, 64), "answer": (32, 32)}
 _SIZE = re.compile(r"(\w+)=(\d{1,7})(?:\.\.(\d{1,7}))?", re.ASCII)
 _LINE = 'Write {"prompt": "text"} or {"tokens": [1, 2, 3]}.'
@@ -102,24 +104,45 @@ class LanguageInputs:
 def draw_prompts(folder: LanguageFolder, sizes: LanguageSizes, count: int, seed: int) -> tuple[list[Prompt], str]:
     """Return prompts of seeded ids and lengths, and a hash of them.
 
-    No id is one that begins, ends or pads, or that the tokenizer calls special or does not have.
+    No id is one that begins, ends or pads, or that the tokenizer calls special or does not have. Where the folder has a
+    tokenizer, it makes the same ids of a prompt's text, with the tokens that it prepends: servers may be sent either.
 
     Raises:
         UsageError: they and their answers have more tokens than the model has positions for.
         DataError: the tokenizer is damaged.
     """
     _check_room(folder, sizes.longest, sizes.answer, f"a prompt of {sizes.longest} tokens")
-    rng = np.random.default_rng(seed)
-    ids = _ordinary_ids(folder)
-    lengths = rng.integers(sizes.shortest, sizes.longest + 1, count)
-    prompts = [Prompt(tokens=rng.choice(ids, length).astype(np.int64)) for length in lengths]
+    rng, tokenizer = np.random.default_rng(seed), folder.tokenizer()
+    lengths = rng.integers(sizes.shortest, sizes.longest + 1, count).tolist()
+    with tokenizing(folder.path):
+        ids = _ordinary_ids(folder, tokenizer)
+        texts = [_draw_text(tokenizer, ids, length, rng) if tokenizer else None for length in lengths]
+    drawn = [text or rng.choice(ids, length) for text, length in zip(texts, lengths, strict=True)]
+    prompts = [Prompt(tokens=np.array(each, np.int64)) for each in drawn]
     return prompts, _digest(prompts)
 
 
-def _ordinary_ids(folder: LanguageFolder) -> np.ndarray:
+def _draw_text(tokenizer: Tokenizer, ids: np.ndarray, length: int, rng: np.random.Generator) -> list[int] | None:
+    """Return ids of a text that is cut into the same ids again; None where no try finds one.
+
+    Random ids seldom are: their text has words that are other tokens, and bytes that are no characters.
+    """
+    added: list[int] = tokenizer.encode("").ids
+    allowed = set(ids.tolist())
+    for _ in range(_TRIES):
+        text = tokenizer.decode(rng.choice(ids, 2 * length).tolist(), skip_special_tokens=False)
+        found: list[int] = tokenizer.encode(text).ids[:length]
+        own = found[len(added) :]
+        is_whole = len(found) == length and found[: len(added)] == added and bool(own) and allowed.issuperset(own)
+        if is_whole and tokenizer.encode(tokenizer.decode(own, skip_special_tokens=False)).ids == found:
+            return found
+    return None
+
+
+def _ordinary_ids(folder: LanguageFolder, tokenizer: Tokenizer | None) -> np.ndarray:
     """Return the ids that are no special tokens: (n,) int64."""
     special, known = set(folder.special), folder.vocabulary
-    if tokenizer := folder.tokenizer():
+    if tokenizer:
         known = min(known, tokenizer.get_vocab_size(with_added_tokens=True))
         special |= {number for number, each in tokenizer.get_added_tokens_decoder().items() if each.special}
     ids = np.setdiff1d(np.arange(known, dtype=np.int64), np.array(sorted(special), np.int64))
@@ -154,7 +177,8 @@ def read_prompts(file: Path, folder: LanguageFolder, answer: int) -> tuple[list[
             )
     prompts = []
     for place, each in objects:
-        ids = _tokens(each, tokenizer, place)
+        with tokenizing(folder.path):
+            ids = _tokens(each, tokenizer, place)
         if wrong := [number for number in ids if number >= folder.vocabulary]:
             hint = f"The model has ids below {folder.vocabulary}."
             raise DataError(f"{place} has token {wrong[0]}, which is not in the vocabulary.", hint=hint)

@@ -107,7 +107,9 @@ class OwnLanguageModel(Workload):
             program = TokenProgram(inputs.decoding)
             return [program.answer(tokens) for tokens in reference_answers(folder, prompts, inputs.decoding)]
 
-        return TokenAgreement(references, compared=count, samples=dataset.count, precision=variant.precision)
+        return TokenAgreement(
+            references, compared=count, samples=dataset.count, precision=variant.precision, text=folder.text_of()
+        )
 
 
 def _open(variant: Variant) -> tuple[LanguageFolder, LanguageInputs]:

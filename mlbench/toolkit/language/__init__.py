@@ -16,7 +16,7 @@ from mlbench.toolkit.language.tables import ColumnTable, read_table
 from mlbench.toolkit.language.token_metric import TokenMetric
 from mlbench.toolkit.language.token_program import TokenProgram
 from mlbench.toolkit.language.token_replies import decode_answers, read_logged_tokens, token_difference, token_limits
-from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE, open_tokenizer, read_tokenizer
+from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE, open_tokenizer, read_tokenizer, tokenizing
 
 __all__ = [
     "ROUGE_SCORES",
@@ -45,6 +45,7 @@ __all__ = [
     "text_scores",
     "token_difference",
     "token_limits",
+    "tokenizing",
     "weight_files",
     "weights_fingerprint",
 ]

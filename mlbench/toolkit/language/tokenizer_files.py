@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.errors import DataError, first_line
+from mlbench.errors import DataError, MlbenchError, first_line
 from mlbench.system.documents import foreign
 
 if TYPE_CHECKING:
@@ -57,10 +58,18 @@ def open_tokenizer(folder: Path) -> Tokenizer:
         tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    try:
+    with tokenizing(folder):
         tokenizer.encode(_ANY_TEXT)
-    except BaseException as error:
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # of Rust; it is not an Exception
-            raise DataError(f"tokenizer cannot encode: {path}: {first_line(error)}.") from None
-        raise
     return tokenizer
+
+
+@contextmanager
+def tokenizing(folder: Path) -> Iterator[None]:
+    """Let a folder's tokenizer encode and decode; whatever it raises becomes a `DataError` that names its file."""
+    try:
+        yield
+    except BaseException as error:
+        is_panic = type(error).__name__ == "PanicException"  # of Rust; it is not an Exception
+        if isinstance(error, MlbenchError) or not (isinstance(error, Exception) or is_panic):
+            raise
+        raise DataError(f"tokenizer cannot encode: {folder / TOKENIZER_FILE}: {first_line(error)}.") from None

@@ -138,8 +138,8 @@ class Compiler(GraphBackend):
 def test_a_model_without_graphs_is_refused_by_a_backend_that_compiles_them():
     model = Model(name="prompts", graphs={}, program=TextProgram(8), weights_fingerprint="")
     backend: Backend = Compiler()
-    with pytest.raises(UsageError, match="compiler compiles graphs, and prompts has none. Choose another backend.$"):
+    with pytest.raises(UsageError, match=r"compiler compiles graphs, and prompts has none\. Choose another backend.$"):
         engine_of(backend, model, EnginePlan())
     model = replace(model, why_no_graphs="It is text.")
-    with pytest.raises(UsageError, match="compiler compiles graphs, and prompts has none. It is text.$"):
+    with pytest.raises(UsageError, match=r"compiler compiles graphs, and prompts has none\. It is text.$"):
         engine_of(backend, model, EnginePlan())

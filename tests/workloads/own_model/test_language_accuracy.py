@@ -52,6 +52,16 @@ def test_the_first_prompt_and_the_place_that_differ_are_named(metric_at, answers
     assert metric.first_wrong() == told
 
 
+def test_answers_with_the_same_text_are_equal_however_they_are_cut():
+    def text(tokens):
+        return "".join({5: "a", 6: "b", 7: "ab"}[token] for token in tokens)
+
+    right = np.array([5, 6, 5], np.int64)
+    metric = TokenAgreement(lambda: [right], compared=1, samples=1, precision=Precision.FP32, text=text)
+    assert metric.score(replies([7, 5])) == {"tokens_agree": 100, "answers_agree": 100}
+    assert metric.score(replies([7, 6]))["tokens_agree"] == 0
+
+
 def test_nothing_agrees_where_every_answer_begins_otherwise(metric_at):
     assert metric_at().score(replies([9, 6, 7, 8], [9, 6, 7, 2])) == {"tokens_agree": 0, "answers_agree": 0}
 

@@ -5,6 +5,9 @@ import shutil
 
 import pytest
 from mlbench_own_model.language_workload import OwnLanguageModel
+from tokenizers import Tokenizer
+from tokenizers.normalizers import Replace
+from tokenizers.processors import TemplateProcessing
 
 from mlbench import DataError, UsageError
 
@@ -45,6 +48,26 @@ def test_drawn_prompts_have_lengths_of_the_range_and_no_special_tokens(opened):
     assert len(prompts) == 200
     assert {len(each) for each in prompts} == {5, 6, 7, 8, 9}
     assert {token for each in prompts for token in each} == set(range(3, 203))
+
+
+def test_text_of_drawn_prompts_is_cut_into_the_same_tokens_by_a_tokenizer_that_prepends_one(opened, folder, tmp_path):
+    own = shutil.copytree(folder, tmp_path / "own")
+    tokenizer = Tokenizer.from_file(str(own / "tokenizer.json"))
+    tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    tokenizer.save(str(own / "tokenizer.json"))
+    prompts, _ = opened(at=own, dims="prompt=5..9")
+    assert {len(each) for each in prompts} == {5, 6, 7, 8, 9}
+    assert [tokenizer.encode(tokenizer.decode(each[1:])).ids for each in prompts] == prompts
+
+
+def test_a_tokenizer_that_cuts_every_text_otherwise_leaves_random_tokens(opened, folder, tmp_path):
+    own = shutil.copytree(folder, tmp_path / "own")
+    tokenizer = Tokenizer.from_file(str(own / "tokenizer.json"))
+    tokenizer.normalizer = Replace("w", "x")
+    tokenizer.save(str(own / "tokenizer.json"))
+    prompts, _ = opened(at=own, dims="prompt=5..9")
+    assert {len(each) for each in prompts} == {5, 6, 7, 8, 9}
+    assert min(token for each in prompts for token in each) >= 3
 
 
 def test_a_seed_draws_the_same_prompts_again_and_another_one_others(opened):
