@@ -26,6 +26,8 @@ FAMILIES = frozenset(
 """Values of ``model_type``. Each keeps keys and values of one shape in all layers and nothing else of a sequence, and
 takes positions and a mask; a test compares its graphs with the network's own logits."""
 
+_MOST_LAYERS = 10_000
+"""The largest models have some hundred; each layer is two tensors that are named one by one."""
 _UNREAD = r".*\.rotary_emb\.inv_freq|.*\.(attn|attention)\.(masked_)?bias"
 """Angles, and the causal mask, which old checkpoints hold."""
 
@@ -83,7 +85,10 @@ class FamilyNetwork(LanguageNetwork):
             heads, layers = int(found.num_attention_heads), int(found.num_hidden_layers)
             cached = 1 if getattr(found, "multi_query", False) else getattr(found, "num_key_value_heads", None) or heads
             size = getattr(found, "head_dim", None) or found.hidden_size // heads
-            return CacheShape(layers=layers, heads=int(cached), head_size=int(size))
+            shape = CacheShape(layers=layers, heads=int(cached), head_size=int(size))
+            if min(shape.heads, shape.head_size) < 1 or not 1 <= layers <= _MOST_LAYERS:
+                raise ValueError(f"{layers} layers with {shape.heads} heads of {shape.head_size} numbers are no cache")
+        return shape
 
 
 def family_of(model_type: str) -> FamilyNetwork | None:

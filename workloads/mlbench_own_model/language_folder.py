@@ -20,6 +20,10 @@ _GENERATION_FILE = "generation_config.json"
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length")
 _CHOOSES_CODE = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
 """Keys by which transformers would look for kernels, which are code, on the network."""
+_CAUSAL = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+"""Ends of names; the last is that of models that also take images or sound."""
+_MOST_IDS = 1 << 24
+"""The largest vocabularies have some hundred thousand."""
 _GROWING = ("dynamic", "longrope")
 """Kinds of angles that are others once a sequence is longer than those of the training."""
 _ELSEWHERE = "vllm and endpoint load the folder themselves: choose one of them."
@@ -61,8 +65,9 @@ class LanguageFolder:
         end = _ids(said.get("eos_token_id", text.get("eos_token_id")), "eos_token_id", path)
         others = [_ids(text.get(name), name, path) for name in ("bos_token_id", "pad_token_id")]
         vocabulary = _count(text, ("vocab_size",), path)
-        if vocabulary is None:
-            raise DataError(f"{path / CONFIG_FILE} has no vocab_size.", hint="Add the number of token ids.")
+        if vocabulary is None or vocabulary > _MOST_IDS:
+            found = "no vocab_size" if vocabulary is None else f"vocab_size = {vocabulary}, more than {_MOST_IDS}"
+            raise DataError(f"{path / CONFIG_FILE} has {found}.", hint="Give the number of token ids.")
         return cls(
             path=path,
             config=config,
@@ -76,13 +81,13 @@ class LanguageFolder:
     @property
     def architecture(self) -> str:
         """Its name in ``config.json``, or the model's type."""
-        named = self.config.get("architectures")
-        return str(named[0]) if isinstance(named, list) and named else str(self.config.get("model_type"))
+        return _architecture(self.config) or str(self.config.get("model_type"))
 
     @property
     def kind(self) -> str:
-        """Name of transformers' own class for it; empty if there is none."""
-        return class_named(str(self.config.get("model_type")))
+        """Name of transformers' own class for it; empty if there is none, or the folder comes with another class."""
+        found, named = class_named(str(self.config.get("model_type"))), _architecture(self.config)
+        return found if not named or named.lower() == found.lower() else ""
 
     @property
     def is_quantised(self) -> bool:
@@ -118,7 +123,7 @@ class LanguageFolder:
             longest: tokens of a prompt and its answer.
         """
         network = family_of(str(self.config.get("model_type")))
-        if network is None:
+        if network is None or not self.kind:
             return f"mlbench has no graphs of {self.architecture}, and {_ELSEWHERE}"
         if self.is_quantised:
             return f"The weights of this {self.architecture} are quantised, and {_ELSEWHERE}"
@@ -135,6 +140,12 @@ class LanguageFolder:
                 f"answer have up to {longest}. Shorten them (--dim), or: {_ELSEWHERE}"
             )
         return network
+
+
+def _architecture(config: Mapping[str, Any]) -> str:
+    """Return the name of the class that a description has first; empty if it has none."""
+    named = config.get("architectures")
+    return str(named[0]) if isinstance(named, list) and named else ""
 
 
 def _window(described: Any) -> int | None:
@@ -158,12 +169,10 @@ def _angles(described: Any) -> tuple[str, int]:
 
 def _check_kind(path: Path, config: Mapping[str, Any]) -> None:
     """Raise `UsageError` for a model that is no causal language model, or whose description chooses code."""
-    named = config.get("architectures")
-    name = str(named[0]) if isinstance(named, list) and named else ""
-    if name and not name.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")):
-        raise UsageError(
-            f"{path} is a {name}, not a causal language model.", hint="Export it as ONNX, and give that file."
-        )
+    name = _architecture(config)
+    if config.get("is_encoder_decoder") or (name and not name.endswith(_CAUSAL)):
+        kind = name or "model with an encoder"
+        raise UsageError(f"{path} is a {kind}, not a causal language model.", hint="Export it as ONNX, and give that.")
     if chosen := next((key for key in _CHOOSES_CODE if config.get(key)), None):
         raise UsageError(f"{path / CONFIG_FILE} chooses code by {chosen}.", hint="Delete that key.")
 

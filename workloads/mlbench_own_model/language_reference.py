@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench import DataError, Decoding
 from mlbench.toolkit import build_once, find_versions, first_line, read_json
-from mlbench.toolkit.language import check_memory, weight_files
+from mlbench.toolkit.language import LanguageNetwork, check_memory, weight_files
 from mlbench_own_model.language_folder import LanguageFolder
 
 if TYPE_CHECKING:
     from mlbench import Prompt
 
 _FILE = "answers.json"
+_ANY = r".*"
+"""Checkpoints have weights for further uses, such as heads that predict several tokens."""
 _PACKAGES = ("torch", "transformers")
 
 
@@ -67,17 +69,12 @@ def reference_answers(folder: LanguageFolder, prompts: Sequence[Prompt], decodin
 
 def _network(folder: LanguageFolder) -> Any:
     """Return transformers' own class with the weights, in fp32 and eval mode."""
-    import torch
-    import transformers
+    from transformers import GenerationConfig
 
-    try:
-        network = getattr(transformers, folder.kind).from_pretrained(
-            folder.path, dtype=torch.float32, local_files_only=True, use_safetensors=True
-        )
-    except Exception as error:  # the readers raise anything for a damaged file
-        raise DataError(f"model cannot be read: {folder.path}: {first_line(error)}.") from None
-    network.generation_config = transformers.GenerationConfig()  # the folder's may sample, or punish repetition
-    return network.eval()
+    model_type = str(folder.config.get("model_type"))
+    network = LanguageNetwork(kind=folder.kind, model_type=model_type, extras=_ANY).trained(folder.path)
+    network.generation_config = GenerationConfig()  # the folder's may sample, or punish repetition
+    return network
 
 
 def _answer(network: Any, tokens: list[int], decoding: Decoding, folder: LanguageFolder) -> list[int]:

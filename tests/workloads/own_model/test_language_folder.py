@@ -62,6 +62,16 @@ def test_an_architecture_that_nobody_knows_is_left_to_them_too(changed, reason):
     assert reason(folder) == f"mlbench has no graphs of OddForCausalLM, and {ELSEWHERE}"
 
 
+def test_a_class_of_the_folders_own_is_not_taken_for_the_one_of_its_type(changed, reason):
+    folder = changed(architectures=["OtherForCausalLM"], auto_map={"AutoModelForCausalLM": "code.OtherForCausalLM"})
+    assert reason(folder) == f"mlbench has no graphs of OtherForCausalLM, and {ELSEWHERE}"
+    assert LanguageFolder.read(folder).kind == ""
+
+
+def test_the_spelling_of_the_first_llama_folders_is_known(changed, reason):
+    assert reason(changed(architectures=["LLaMAForCausalLM"])) == ""
+
+
 def test_quantised_weights_are_left_to_them(changed, reason):
     folder = changed(quantization_config={"quant_method": "gptq"})
     assert reason(folder).startswith("The weights of this LlamaForCausalLM are quantised, and vllm")
@@ -99,9 +109,13 @@ def test_random_weights_need_no_files_of_weights_and_claim_no_accuracy(changed, 
     ("keys", "told"),
     [
         ({"architectures": ["LlamaForSequenceClassification"]}, "is a LlamaForSequenceClassification, not a causal"),
+        ({"is_encoder_decoder": True, "architectures": None}, "is a model with an encoder, not a causal"),
         ({"attn_implementation": "someone/kernel"}, "chooses code by attn_implementation"),
         ({"vocab_size": None}, "has no vocab_size"),
         ({"vocab_size": "many"}, "has vocab_size = many, expected a number above 0"),
+        ({"vocab_size": 10**12}, "has vocab_size = 1000000000000, more than 16777216"),
+        ({"num_hidden_layers": 10**9}, "describes no LlamaForCausalLM: 1000000000 layers with 2 heads of 8 numbers"),
+        ({"head_dim": -8}, "describes no LlamaForCausalLM"),
         ({"max_position_embeddings": 0}, "has max_position_embeddings = 0, expected a number above 0"),
         ({"bos_token_id": "<s>"}, "has bos_token_id = '<s>', expected token ids"),
         ({"num_attention_heads": "4"}, "config.json describes no LlamaForCausalLM"),

@@ -2,15 +2,16 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from mlbench_own_model.language_workload import OwnLanguageModel
 from tokenizers import Tokenizer
 from tokenizers.normalizers import Replace
-from tokenizers.processors import TemplateProcessing
 
 from mlbench import DataError, UsageError
 
+LLAMA = Path(__file__).parents[2] / "data" / "llama2_70b"
 WORKLOAD = OwnLanguageModel("mine")
 
 
@@ -50,14 +51,17 @@ def test_drawn_prompts_have_lengths_of_the_range_and_no_special_tokens(opened):
     assert {token for each in prompts for token in each} == set(range(3, 203))
 
 
-def test_text_of_drawn_prompts_is_cut_into_the_same_tokens_by_a_tokenizer_that_prepends_one(opened, folder, tmp_path):
+def test_text_of_drawn_prompts_is_cut_into_the_same_tokens_with_the_one_that_its_tokenizer_prepends(
+    opened, folder, tmp_path
+):
     own = shutil.copytree(folder, tmp_path / "own")
+    shutil.copy(LLAMA / "tokenizer.json", own)
+    config = json.loads((own / "config.json").read_text()) | {"vocab_size": 750}
+    (own / "config.json").write_text(json.dumps(config))
     tokenizer = Tokenizer.from_file(str(own / "tokenizer.json"))
-    tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    tokenizer.save(str(own / "tokenizer.json"))
-    prompts, _ = opened(at=own, dims="prompt=5..9")
-    assert {len(each) for each in prompts} == {5, 6, 7, 8, 9}
-    assert [tokenizer.encode(tokenizer.decode(each[1:])).ids for each in prompts] == prompts
+    prompts, _ = opened(at=own, dims="prompt=5..40")
+    assert {each[0] for each in prompts} == {1}
+    assert [tokenizer.encode(tokenizer.decode(each[1:], skip_special_tokens=False)).ids for each in prompts] == prompts
 
 
 def test_a_tokenizer_that_cuts_every_text_otherwise_leaves_random_tokens(opened, folder, tmp_path):
