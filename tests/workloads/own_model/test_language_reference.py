@@ -26,11 +26,13 @@ def answers(language_variant):
     return answers
 
 
-def test_settings_for_sampling_change_no_answer(language_folder, answers, tmp_path):
+def test_settings_for_sampling_change_no_answer(language_folder, answers, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "one"))
     folder = shutil.copytree(language_folder("llama"), tmp_path / "sampling")
     settings = {"do_sample": True, "temperature": 9.0, "repetition_penalty": 5.0, "eos_token_id": 2, "max_length": 3}
     (folder / "generation_config.json").write_text(json.dumps(settings))
     found = answers(folder)
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "another"))  # the two have one model, and so one place in it
     assert found == answers(language_folder("llama"))
     assert [len(each) for each in found] == [32, 32]
     assert not {2} & {token for each in found for token in each}
