@@ -9,8 +9,11 @@ import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
 
 from mlbench import GraphError, Precision
 from mlbench.cli import main
@@ -145,3 +148,28 @@ def test_the_example_is_as_long_as_its_readme_and_the_tutorial_say():
     assert f"{lines} lines" in (EXAMPLE / "README.md").read_text()
     assert f"{lines} lines" in TUTORIAL
     assert lines < 80
+
+
+@needs_openvino
+@pytest.mark.thorough("examples")
+def test_the_plugin_runs_a_users_own_model_with_the_right_answers(mlbench, tmp_path):
+    table, weights = (np.random.default_rng(0).standard_normal(shape).astype("f") for shape in ((50, 8), (8, 3)))
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"]),
+        helper.make_node("ReduceMean", ["rows"], ["mean"], axes=[1], keepdims=0),
+        helper.make_node("MatMul", ["mean", "weights"], ["scores"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "own",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", 6])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 3])],
+        [numpy_helper.from_array(table, "table"), numpy_helper.from_array(weights, "weights")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "own.onnx")
+    backends = [word for name in ("onnxruntime", "pytorch", "openvino") for word in ("--backend", name)]
+    quick = ["--set", "load.min_duration_ms=50", "--set", "execution.batch=8"]
+    records = json.loads(mlbench("run", "--model", str(tmp_path / "own.onnx"), *backends, *quick, "--json").stdout)
+    assert [each["backend"] for each in records] == ["onnxruntime", "pytorch", "openvino"]
+    assert all(each["accuracy"]["is_met"] for each in records)

@@ -9,6 +9,8 @@ import torch
 import transformers
 from mlbench_own_model.options import LanguageModelOptions
 from onnx import TensorProto, helper, numpy_helper
+from skl2onnx import to_onnx
+from sklearn.linear_model import LogisticRegression
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -61,6 +63,7 @@ def models(tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         write_torch_models(folder)
+        write_scikit_learn_model(folder)
     write_by_hand(folder)
     write_with_weights_beside(folder)
     return folder
@@ -96,6 +99,15 @@ def write_torch_models(folder):
     torch.export.save(
         torch.export.export(text, arguments, dynamic_shapes=({0: batch, 1: length},) * 2), folder / "text.pt2"
     )
+
+
+def write_scikit_learn_model(folder):
+    """Write a classifier twice: with its probabilities as a tensor, and as dictionaries."""
+    points = RANDOM.random((200, 4)).astype("f")
+    classifier = LogisticRegression().fit(points, (2 * points.sum(1)).astype(int))
+    for name, options in (("points", {"zipmap": False}), ("dictionaries", {})):
+        written = to_onnx(classifier, points[:1], options=options, target_opset={"": 17, "ai.onnx.ml": 3})
+        (folder / f"{name}.onnx").write_bytes(written.SerializeToString())
 
 
 def tensor(name, kind, shape):

@@ -57,6 +57,7 @@ def replies_of(model, change=lambda reply: reply):
         ("cnn.onnx", {}),
         ("cnn.onnx", {"shapes": "image=24x3x32x32"}),
         ("hand.onnx", {}),
+        ("points.onnx", {}),
         ("text.onnx", {"dims": "seq=8..32"}),
         ("beside.onnx", {"dims": "columns=5"}),
     ],

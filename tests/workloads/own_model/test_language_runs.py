@@ -43,7 +43,7 @@ def accuracy_of(backend, variant, *, right=None):
     return score(metric, answers_of(backend, variant), variant.precision)
 
 
-@pytest.mark.thorough("exports", but=["llama-pytorch", "gpt_neox-pytorch", "llama-onnxruntime"])
+@pytest.mark.thorough("exports", but=["llama-pytorch", "gpt_neox-pytorch"])
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
 @pytest.mark.parametrize("name", ["llama", "gpt_neox"])
 def test_a_folder_is_answered_as_generate_answers_it(language_folder, language_variant, backend, name):

@@ -56,9 +56,16 @@ def test_weights_beside_the_file_count_for_its_fingerprint(models, tmp_path):
     assert open_model(OwnModelOptions(**options, seed=1)).file.fingerprint != before
 
 
+def test_first_axes_without_a_name_are_the_batch_where_all_tensors_have_one(opened):
+    found = opened("points.onnx")
+    assert shapes(found) == [["batch", 4], ["batch"], ["batch", 6]]
+    assert found.signature.has_batch
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
+        ("dictionaries.onnx", {}, "output output_probability is a sequence or a map, not a tensor."),
         ("text.onnx", {}, "text.onnx leaves the size of seq open (ids: batch x seq). Give it, or a range: --dim"),
         ("text.onnx", {"dims": "seq=0"}, "dim seq is '0'. Give a size from 1 on"),
         ("text.onnx", {"dims": "seq=9..3"}, "dim seq is '9..3'."),
