@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlbench.errors import UsageError
 from mlbench.system.folders import check_results_folder, results_folder
@@ -99,19 +99,14 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     from mlbench.rules.entry_demand import Division, EntryDemand
     from mlbench.rules.official import Category
 
+    own: dict[str, Any] = {"name": name, "shapes": _listed(shape), "dims": _listed(dim), "reference": reference}
+    own["inputs"] = Path(inputs) if inputs else None
+    if not model and any(own.values()):
+        raise UsageError("something is given of a model, and no model.", hint="Give model=..., or leave it out.")
     plugins = Plugins.discover()
     matrix = RunMatrix(
         workloads=_listed(workload),
-        model=UserModel(
-            file=Path(model),
-            name=name,
-            shapes=_listed(shape),
-            dims=_listed(dim),
-            inputs=Path(inputs) if inputs else None,
-            reference=reference,
-        )
-        if model
-        else None,
+        model=UserModel(file=Path(model), **own) if model else None,
         backends=_listed(backend),
         scenarios=_listed(scenario),
         precisions=[_precision_of(each) for each in _listed(precision)],

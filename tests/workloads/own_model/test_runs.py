@@ -64,6 +64,11 @@ def test_a_function_measures_a_model_and_the_record_says_which(models, tmp_path)
     assert listed == record
 
 
+def test_a_function_is_told_which_model_a_shape_belongs_to():
+    with pytest.raises(functions.UsageError, match="something is given of a model, and no model"):
+        functions.run("resnet50", shape="x=1")
+
+
 @pytest.mark.slow
 def test_a_suite_file_names_a_model_beside_it(mlbench, models, tmp_path):
     shutil.copy(models / "hand.onnx", tmp_path / "hand.onnx")
