@@ -43,3 +43,16 @@ def test_accuracy_that_was_not_run_is_not_judged(runs, compare_after_quiet_night
     comparison = compare_after_quiet_nights(runs(STEADY), runs(STEADY, accuracy=None))
     assert comparison.not_judged == ("resnet50 pytorch Offline fp32, acc: accuracy was not run",)
     assert (comparison.judged_count, comparison.is_worse, comparison.is_blind) == (1, False, False)
+
+
+def test_a_difference_that_grew_by_rounding_is_not_worse(runs, a_run):
+    """It is 0 at best, so that twice as large says nothing; a tenth of the allowed one does."""
+
+    def differing(value):
+        target = {"lower": None, "upper": 1e-5, "reference": 0.0, "lower_is_better": True}
+        return runs(STEADY, accuracy=with_scores(a_run, {"difference": value}, **target))
+
+    assert not compare(differing(1e-8), differing(9e-7)).is_worse
+    assert not compare(differing(0.0), differing(9e-7)).is_worse
+    assert compare(differing(1e-8), differing(2e-6)).is_worse
+    assert not compare(differing(2e-6), differing(1e-8)).is_worse
