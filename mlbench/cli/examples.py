@@ -10,6 +10,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "demo": ("mlbench demo", "mlbench demo --backend onnxruntime"),
     "run": (
         "mlbench run resnet50 --backend onnxruntime --scenario Server",
+        "mlbench run --model resnet.onnx --backend onnxruntime --backend pytorch",
         "mlbench run bert gptj --backend pytorch --tier dev",
         "mlbench run bert --backend pytorch --set execution.batch=8 --repeat 5 --tag batch-8",
         "mlbench run bert --variant 99.9 --category datacenter",

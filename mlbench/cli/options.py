@@ -187,7 +187,11 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option("--name", default="", metavar="NAME", help="With --model: its name.  [default: the file's]")
     @click.option(
-        "--shape", "shapes", multiple=True, metavar="INPUT=SHAPE", help="With --model: an input's: x=8x3x224x224."
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="INPUT=SHAPE",
+        help="With --model: shape of an input: x=8x3x224x224.",
     )
     @click.option(
         "--dim", "dims", multiple=True, metavar="DIM=SIZE", help="With --model: an open size: seq=128, or seq=16..512."

@@ -63,7 +63,7 @@ _OF_A_SUITE = (
     multiple=True,
     metavar="SCENARIO",
     shell_complete=offer_scenarios,
-    help="Scenario, from `mlbench list`; repeatable.  [default: all that the rules define]",
+    help="Scenario, from `mlbench list`; repeatable.  [default: all that the rules define; of your own model Offline]",
 )
 @profile_option
 @tier_option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mlbench import Profile, Rules, Workload
+from mlbench import Profile, Rules, UsageError, Weights, Workload
 from mlbench_own_model.options import OwnModelOptions
 
 if TYPE_CHECKING:
@@ -50,10 +50,16 @@ class OwnModel(Workload):
         return open_inputs(open_model(variant.options), variant.options)
 
     def model(self, variant: Variant) -> Model:
-        """Return the file's graph, and the program that calls it."""
+        """Return the file's graph, and the program that calls it.
+
+        Raises:
+            UsageError: random weights are asked for.
+        """
         from mlbench_own_model.graphs import open_model
         from mlbench_own_model.program import build_model
 
+        if variant.weights is not Weights.TRAINED:
+            raise UsageError(f"{self.name} has its weights in its file.", hint="Leave --weights out.")
         return build_model(self.name, open_model(variant.options), variant.options)
 
     def metric(self, variant: Variant, dataset: Any) -> Metric | None:

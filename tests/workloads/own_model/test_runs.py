@@ -181,6 +181,14 @@ def test_regress_finds_an_own_model_that_became_slower(mlbench, models, monkeypa
 
 
 @pytest.mark.slow
+def test_random_weights_are_refused(mlbench, models, tmp_path):
+    done = mlbench("run", "--model", models / "cnn.onnx", "--backend", "onnxruntime", "--weights", "random")
+    assert done.exit_code == 2
+    assert "cnn has its weights in its file. Leave --weights out." in done.output
+    assert not [*(tmp_path / "results").iterdir()]
+
+
+@pytest.mark.slow
 def test_inputs_with_an_id_that_the_model_has_no_row_for_are_refused_before_the_run(mlbench, models, tmp_path):
     np.savez(tmp_path / "own.npz", ids=np.full((3, 6), 50))
     done = mlbench("run", "--model", models / "hand.onnx", "--backend", "onnxruntime", "--inputs", tmp_path / "own.npz")
