@@ -101,8 +101,8 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
 
     own: dict[str, Any] = {"name": name, "shapes": _listed(shape), "dims": _listed(dim), "reference": reference}
     own["inputs"] = Path(inputs) if inputs else None
-    if not model and any(own.values()):
-        raise UsageError("something is given of a model, and no model.", hint="Give model=..., or leave it out.")
+    if not model and (alone := next((key for key, value in own.items() if value), "")):
+        raise UsageError(f"{alone.removesuffix('s') if alone != 'inputs' else alone} is given without model.")
     plugins = Plugins.discover()
     matrix = RunMatrix(
         workloads=_listed(workload),

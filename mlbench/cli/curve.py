@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_workloads
+from mlbench.cli.model_options import model_options
 from mlbench.cli.options import (
     backend_option,
-    model_options,
     overrides_option,
     power_option,
     profile_option,

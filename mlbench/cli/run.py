@@ -12,12 +12,12 @@ from click.core import ParameterSource
 
 from mlbench.cli.budget import TimeForTurns, until_sure_options
 from mlbench.cli.completions import offer_backends, offer_scenarios, offer_workloads
+from mlbench.cli.model_options import model_options
 from mlbench.cli.options import (
     PrecisionName,
     accuracy_option,
     entry_options,
     job_options,
-    model_options,
     network_options,
     overrides_option,
     parallel_option,

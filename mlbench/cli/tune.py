@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_scenarios, offer_workloads
+from mlbench.cli.model_options import model_options
 from mlbench.cli.options import (
     accuracy_option,
     backend_option,
-    model_options,
     overrides_option,
     power_option,
     profile_option,
