@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.hookspecs import MODEL_FILE
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
@@ -34,8 +35,11 @@ class UserModel:
         """Return the name of its workload: the given one, or the file's, with its ending where that is another's name.
 
         Raises:
-            UsageError: there is no such file, no plugin takes it, or the name is an installed workload's.
+            UsageError: there is no such file, no plugin takes it, the name is an installed workload's, or the reference
+                no backend that compiles graphs.
         """
+        if self.reference and not isinstance(plugins.backend(self.reference), GraphBackend):
+            raise UsageError(f"{self.reference} compiles no graphs, so it is no reference.", hint="See `mlbench list`.")
         if not self.file.exists():
             raise UsageError(f"there is no model {str(self.file)!r}.", hint="Name a file, or a Hugging Face folder.")
         path = Path(os.path.abspath(self.file))

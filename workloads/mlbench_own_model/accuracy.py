@@ -39,16 +39,8 @@ class OutputDifferences(Metric):
 
     @classmethod
     def for_run(cls, variant: Variant, data: ModelInputs) -> Self:
-        """Return the metric of a run.
-
-        Raises:
-            UsageError: the backend that is to be the reference cannot be one.
-        """
+        """Return the metric of a run. The reference's backend is loaded in a process of its own only."""
         options: OwnModelOptions = variant.options
-        if options.reference:
-            from mlbench_own_model.other_backend import find_backend
-
-            find_backend(options.reference)
         return cls(open_model(options), data, options, variant.precision)
 
     @functools.cached_property

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 
 from mlbench import Dataset, Dim, TensorSpec, UsageError
 from mlbench.toolkit import foreign
@@ -65,7 +65,7 @@ def open_inputs(opened: OpenModel, options: OwnModelOptions) -> ModelInputs:
         return _read_inputs(opened, options.inputs)
     signature, counts = opened.signature, opened.file.id_counts
     size_bytes = sum(_largest_bytes(signature, spec) for spec in signature.inputs)
-    if size_bytes * LEAST_SAMPLES > machine_memory_bytes():
+    if size_bytes * LEAST_SAMPLES > psutil.virtual_memory().total:
         raise UsageError(
             f"a sample of {opened.file.path.name} takes {size_bytes / 2**30:,.0f} GiB.",
             hint="Give smaller sizes with --shape or --dim.",
@@ -74,11 +74,6 @@ def open_inputs(opened: OpenModel, options: OwnModelOptions) -> ModelInputs:
     samples = [_draw(signature, counts, np.random.default_rng([options.seed, index])) for index in range(count)]
     drawn = f"{count} samples of seed {options.seed} for {signature.inputs}, ids below {dict(counts)}"
     return ModelInputs(samples, hashlib.sha256(drawn.encode()).hexdigest(), {})
-
-
-def machine_memory_bytes() -> int:
-    """Return the memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _largest_bytes(signature: Signature, spec: TensorSpec) -> int:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from mlbench_own_model.options import OwnModelOptions
 
-PATIENCE_S = 600.0
+PATIENCE_S = 3600.0
+"""As long as a stage of a run may take."""
 
 
 def find_backend(name: str) -> GraphBackend:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlbench import Executable, Precision, UsageError
-from mlbench.toolkit import build_once, file_sha256, find_versions
+from mlbench.toolkit import build_once, find_versions, tracing_versions
 from mlbench_own_model.answers import answer, differ, read_outputs, write_outputs
 
 if TYPE_CHECKING:
@@ -83,33 +83,34 @@ def read_reference(opened: OpenModel, data: ModelInputs, options: OwnModelOption
         UsageError: the reference backend is unknown, or compiles no graphs.
         MlbenchError: it cannot compute the model.
     """
-    versions = find_versions("onnxruntime", "onnxruntime-gpu", "torch", options.reference or "numpy")
     made_from = {
         "model": opened.file.fingerprint,
         "signature": repr(opened.signature),
         "inputs": data.fingerprint,
-        "reference": options.reference,
-        "versions": versions,
-        "code": file_sha256(Path(__file__)),
+        "versions": {
+            **tracing_versions(opened.file.graph(opened.signature, lambda: iter(())), __name__),
+            **find_versions("onnxruntime", "onnxruntime-gpu", "numpy"),
+        },
     }
-    folder = build_once("own_model_reference", made_from, lambda fresh: _fill(fresh, opened, data, options))
+    folder = build_once("own_model_reference", made_from, lambda fresh: _fill(fresh, opened, data))
     sizes = json.loads((folder / "limits.json").read_text(encoding="utf-8"))
+    outputs: Sequence[Sequence[np.ndarray]] = read_outputs(folder / "outputs.npz")
+    if options.reference and not data.answers:  # a plugin's code may change from run to run, so nothing of it is kept
+        from mlbench_own_model.other_backend import answers_of_backend
+
+        outputs = answers_of_backend(options)
     return Reference(
-        outputs=read_outputs(folder / "outputs.npz"),
+        outputs=outputs,
         limits={Precision(name): Limits(**each) for name, each in sizes.items()},
     )
 
 
-def _fill(folder: Path, opened: OpenModel, data: ModelInputs, options: OwnModelOptions) -> None:
+def _fill(folder: Path, opened: OpenModel, data: ModelInputs) -> None:
     limits = {str(precision): asdict(each) for precision, each in find_limits(opened, data).items()}
     (folder / "limits.json").write_text(json.dumps(limits), encoding="utf-8")
     outputs: Sequence[Sequence[np.ndarray]]
     if data.answers:
         outputs = list(_given_answers(opened.signature, data))
-    elif options.reference:
-        from mlbench_own_model.other_backend import answers_of_backend
-
-        outputs = answers_of_backend(options)
     else:
         run = _compile(opened)
         outputs = [answer(opened.signature, run, data.sample(index)) for index in range(data.count)]

@@ -162,13 +162,6 @@ def test_another_backend_can_be_the_reference(user_model):
     assert not all(np.array_equal(*pair) for pair in zip(one[3], other[3], strict=True))
 
 
-def test_a_reference_that_is_no_backend_for_graphs_is_refused(user_model):
-    with pytest.raises(UsageError, match="there is no backend 'npu' for a reference"):
-        user_model("cnn.onnx", reference="npu")
-    with pytest.raises(UsageError, match="endpoint compiles no graphs, so it is no reference"):
-        user_model("cnn.onnx", reference="endpoint")
-
-
 def test_large_outputs_are_thinned_evenly():
     rows = np.arange(2 * 3 * LARGEST_REPLY).reshape(2, -1)
     assert thin(rows).shape == (2, thin_size(rows.shape[1])) == (2, LARGEST_REPLY)

@@ -65,7 +65,7 @@ def test_a_function_measures_a_model_and_the_record_says_which(models, tmp_path)
 
 
 def test_a_function_is_told_which_model_a_shape_belongs_to():
-    with pytest.raises(functions.UsageError, match="something is given of a model, and no model"):
+    with pytest.raises(functions.UsageError, match="shape is given without model"):
         functions.run("resnet50", shape="x=1")
 
 
@@ -94,6 +94,9 @@ def test_a_suite_file_names_a_model_beside_it(mlbench, models, tmp_path):
         (["run", "--model", "{cnn}", "--name", "resnet50"], "'resnet50' is an installed workload. Choose another name"),
         (["run", "--model", "{cnn}", "--name", "a b"], "a name has up to 64 letters"),
         (["run", "--model", "{odd}"], "no plugin takes the model '{odd}'. Give an ONNX file (.onnx)"),
+        (["run", "--model", "{cnn}", "--reference", "npu"], "unknown backend 'npu'."),
+        (["run", "--model", "{cnn}", "--reference", "endpoint"], "endpoint compiles no graphs, so it is no reference."),
+        (["run", "--model", "{cnn}", "--suite", "x.toml"], "model is given together with --suite."),
         (["tune"], "no workload is given. Name a workload, or your own model with --model."),
         (["curve", "resnet50", "--model", "{cnn}"], "a workload and a model are given."),
     ],
