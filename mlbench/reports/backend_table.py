@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlbench.comparison.resources import processor_time_of, resources_of
+from mlbench.comparison.resources import processor_time_of
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import spell_target
 from mlbench.reports.text_table import TextColumn, TextTable, build_table, fit_columns
@@ -33,8 +33,8 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
         TextColumn(heading="backend", cells=[each.backend for each in records], is_cropped=True),
         TextColumn(heading="precision", cells=[each.precision for each in records]),
         _numbers("result", [quantity(each.result.value, each.result.unit) if each.result else "-" for each in records]),
-        _numbers("processor time", [_amount_of(each, "processor time") for each in records]),
-        _numbers("peak memory", [_amount_of(each, "memory") for each in records]),
+        _numbers("processor time", [_processor_time_of(each) for each in records]),
+        _numbers("peak memory", [_memory_of(each) for each in records]),
         _numbers("start-up", [_start_of(each) for each in records]),
     ]
     of_scores = [_numbers(each.replace("_", " "), [_score_of(run, each) for run in records]) for each in scores]
@@ -46,11 +46,13 @@ def _numbers(heading: str, cells: Sequence[str]) -> TextColumn:
     return TextColumn(heading=heading, cells=cells, justify="right")
 
 
-def _amount_of(record: RunRecord, kind: str) -> str:
-    if kind == "memory":
-        return quantity(record.peak_memory_bytes, "bytes") if record.peak_memory_bytes else "-"
-    found = next((each for each in (*processor_time_of(record), *resources_of(record)) if each.kind == kind), None)
+def _processor_time_of(record: RunRecord) -> str:
+    found = next(processor_time_of(record), None)
     return quantity(found.value, found.unit) if found else "-"
+
+
+def _memory_of(record: RunRecord) -> str:
+    return quantity(record.peak_memory_bytes, "bytes") if record.peak_memory_bytes else "-"
 
 
 def _start_of(record: RunRecord) -> str:

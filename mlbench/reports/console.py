@@ -131,13 +131,11 @@ def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
     Both have this many decimals, or as many as needed to tell the score from a limit. Tiny differences have two digits.
     """
     ends = [end for end in (target.lower, target.upper) if end is not None]
-    if target.value is not None and target.lower is None and max(map(abs, ends)) < _TINY:
-        reached, limits = tell_apart(target.value, ends, lambda number, digits: f"{number:.{digits}g}", 2)
-        return reached, "..".join(limits)
     sizes = [math.floor(math.log10(abs(end))) for end in ends if end and math.isfinite(end)]
-    enough = max(decimals, 1 - min(sizes, default=0))
+    is_tiny = target.lower is None and max(map(abs, ends)) < _TINY
+    form, enough = ("g", 2) if is_tiny else ("f", max(decimals, 1 - min(sizes, default=0)))
     value = math.nan if target.value is None else target.value
-    reached, limits = tell_apart(value, ends, lambda number, decimals: f"{number:.{decimals}f}", enough)
+    reached, limits = tell_apart(value, ends, lambda number, digits: f"{number:.{digits}{form}}", enough)
     return "no score" if target.value is None else reached, "..".join(limits)
 
 

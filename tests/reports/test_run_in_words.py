@@ -174,6 +174,7 @@ def target(value, lower, upper=None, **changes):
         (target(0.00123, 0.0011), ("0.0012", "0.0011")),
         (target(1.3e-8, None, 1e-5), ("1.3e-08", "1e-05")),
         (target(1.04e-5, None, 1e-5), ("1.04e-05", "1e-05")),
+        (target(None, None, 1e-5), ("no score", "1e-05")),
     ],
 )
 def test_a_score_and_its_target_show_two_digits_of_each(found, spelled):
