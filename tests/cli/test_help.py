@@ -25,6 +25,7 @@ NO_COMMANDS = {
     *("backends_in_turns", "budget", "confirm", "until_sure"),
     "submit_build",
     "submit_plan",
+    "model_options",
     "search_options",
     "tune_settings",
     "sections",
