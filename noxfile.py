@@ -4,7 +4,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -112,6 +113,14 @@ def install(session: nox.Session, *extras: str, constraints: Path | None = LOCK)
     session.run("python", "-c", WEIGH)
 
 
+def install_for_gpu(session: nox.Session, backends: Collection[str]) -> None:
+    """Install this checkout for tests, and some backends in the form that computes on a GPU."""
+    install(session, "dev", *(["tensorrt"] if "tensorrt" in backends else []))
+    if "onnxruntime" in backends and session.venv_backend != "none":
+        session.run("python", "-m", "pip", "uninstall", "-y", "onnxruntime")  # of [dev]: both bring the same files
+        install(session, "onnxruntime-gpu")
+
+
 @contextmanager
 def timed(session: nox.Session, step: str, spent: dict[str, float]) -> Iterator[None]:
     """Say when a step ends, failed or not, how long it and those before it took."""
@@ -142,6 +151,12 @@ def tests(session: nox.Session) -> None:
     with timed(session, "linters", spent):
         session.run("ruff", "check")
         session.run("ruff", "format", "--check")
+    with timed(session, "types", spent), ThreadPoolExecutor() as together:
+        types = together.submit(session.run, "mypy")
+        # meanwhile one process rewrites the tests' assertions; else each of those below would do so for itself
+        collect = ("pytest", "--collect-only", "-qq", *session.posargs)
+        session.run(*collect, silent=True, success_codes=[0, 5], env=TEST_ENVIRONMENT)
+        types.result()
     with timed(session, "tests", spent):
         chosen = (*SIDE_BY_SIDE, "-m", "not thorough", "--durations=25")
         session.run("pytest", *chosen, *session.posargs, env=TEST_ENVIRONMENT)
@@ -163,7 +178,8 @@ def thorough(session: nox.Session) -> None:
         session.run(*fuzzed, env=TEST_ENVIRONMENT)
     with timed(session, "disturbed suites", spent):
         state = Path(session.create_tmp()) / "chaos.json"
-        session.run("python", "benchmarks/chaos.py", "--rounds", "10", "--seed", "1", "--state", os.fspath(state))
+        chaos = ("benchmarks/chaos.py", "--rounds", "10", "--seed", "1", "--state", os.fspath(state))
+        session.run("python", *chaos, env={"PYTHONDONTWRITEBYTECODE": "1"})  # a file limit would cut bytecode short
 
 
 @nox.session
@@ -251,11 +267,13 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session
 def example(session: nox.Session) -> None:
-    """Install the example of a stranger's backend from outside, check it, and run all workloads on it."""
+    """Install the example of a stranger's backend from outside, check it, and run workloads on it."""
     install(session, "cpu")
-    session.install("./examples/mlbench_openvino")
-    session.run("mlbench", "check", "openvino")
-    session.run("mlbench", "run", "--backend", "openvino", "--results", session.create_tmp(), *session.posargs)
+    session.install("./examples/mlbench_tract")
+    session.run("mlbench", "check", "tract")
+    workloads = ("resnet50", "retinanet", "bert", "dlrm-v2", "stable-diffusion-xl", "llama2-70b")
+    how = ("--backend", "tract", "--scenario", "Offline", "--results", session.create_tmp())
+    session.run("mlbench", "run", *workloads, *how, *session.posargs)
 
 
 @nox.session
@@ -324,10 +342,7 @@ def docs(session: nox.Session) -> None:
 def gpu(session: nox.Session) -> None:
     """Run what needs a GPU, for the backends named (``nox -s gpu -- tensorrt``): tests, kit, workloads and accuracy."""
     backends = session.posargs or ["pytorch"]
-    install(session, "dev", *(["tensorrt"] if "tensorrt" in backends else []))
-    if "onnxruntime" in backends and session.venv_backend != "none":
-        session.run("python", "-m", "pip", "uninstall", "-y", "onnxruntime")  # of [dev]: both bring the same files
-        install(session, "onnxruntime-gpu")
+    install_for_gpu(session, backends)
     session.run("pytest", "-m", "gpu")
     listed = json.loads(session.run("mlbench", "list", "--json", silent=True))["backends"]
     precisions = {backend["name"]: backend["precisions"] for backend in listed}
@@ -343,6 +358,15 @@ def gpu(session: nox.Session) -> None:
     session.run("mlbench", "table", "--markdown", success_codes=[0, 2])  # 2: there is no run
     if failed:
         session.error(f"failed: {'; '.join(failed)}")
+
+
+@nox.session
+def gpu_session(session: nox.Session) -> None:
+    """Measure full-size networks on a GPU in some ten minutes; a second call makes the runs that are missing."""
+    install_for_gpu(session, ("pytorch", "onnxruntime"))
+    session.run("pytest", "-m", "gpu", success_codes=[0, 1, 5])
+    session.run("mlbench", "run", "--suite", "benchmarks/gpu_session.toml", *session.posargs, success_codes=[0, 1])
+    session.run("mlbench", "query", Path("benchmarks/gpu_session.sql").read_text(encoding="utf-8"))
 
 
 @nox.session

@@ -30,9 +30,10 @@ from mini_replies import mini_variant
 from rich.console import Console
 from rich.table import Table
 
-from mlbench import Dataset, Decoding, Engine, EnginePlan, Graph, Model, Prompt, Reply, Samples
+from mlbench import Decoding, Engine, EnginePlan, Graph, Model, Prompt, Reply, Samples
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
+from mlbench.toolkit import StoredSamples
 from mlbench.toolkit.language import CacheShape, TokenProgram, language_graphs
 
 Clock = Callable[[], float]
@@ -128,26 +129,6 @@ def countdown_network() -> Any:
     return network
 
 
-class Listed(Dataset):
-    """Prompts in memory."""
-
-    fingerprint = "listed"
-
-    def __init__(self, prompts: Sequence[Prompt]) -> None:
-        self._prompts = prompts
-        self.count = self.performance_count = len(prompts)
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Load nothing."""
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Unload nothing."""
-
-    def sample(self, index: int) -> Prompt:
-        """Return a prompt."""
-        return self._prompts[index]
-
-
 @dataclass
 class Heard(Reply):
     """Keeps answers and when first tokens came, by sample id."""
@@ -179,7 +160,7 @@ class Heard(Reply):
 def in_flight(engine: Engine, prompts: Sequence[Prompt]) -> list[list[int]]:
     """Answer all prompts, given at once."""
     reply, everything = Heard(len(prompts)), list(range(len(prompts)))
-    engine.submit(Samples(everything, everything, Listed(prompts)), reply)
+    engine.submit(Samples(everything, everything, StoredSamples(prompts, "listed")), reply)
     engine.flush()
     reply.done.wait()
     return [reply.answers[index] for index in everything]
@@ -287,7 +268,7 @@ def first_token_times(case: Case, engine: Engine, load: float, count: int) -> tu
     static(case, prompts[: 4 * case.slots])
     rate_per_s = load * 4 * case.slots / (time.perf_counter() - started_s)
     arrivals_s = np.cumsum(np.random.default_rng(2).exponential(1 / rate_per_s, count)).tolist()
-    reply, dataset = Heard(count), Listed(prompts)
+    reply, dataset = Heard(count), StoredSamples(prompts, "listed")
     began_s = time.perf_counter()
     for index, arrival_s in enumerate(arrivals_s):
         time.sleep(max(0.0, began_s + arrival_s - time.perf_counter()))
@@ -368,7 +349,7 @@ def main(  # noqa: PLR0913, PLR0917 - one per option
     backend = backend.with_options(dataclasses.replace(backend.options, threads=threads, **options))
     console, everything = Console(width=120), list(range(len(case.prompts)))
     with engine_of(backend, case.model, EnginePlan(batching="in_flight", batch=slots)) as engine:
-        engine.warm_up(Samples(everything[:64], everything[:64], Listed(case.prompts)))
+        engine.warm_up(Samples(everything[:64], everything[:64], StoredSamples(case.prompts, "listed")))
         in_flight(engine, case.prompts[: 2 * slots])
         found = compared(case, engine, rounds, CLOCKS[clock])
         how = f"{backend_name}, compiled" if is_compiled else backend_name

@@ -1,4 +1,4 @@
-"""How many lines of tests each room of mlbench has for a line of its code.
+"""How many lines of tests each room of mlbench has for a line of its code, and three counts of its weight.
 
     python benchmarks/lines.py
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from pathlib import Path
+from statistics import quantiles
 
 import click
 
@@ -51,6 +52,21 @@ def imported_rooms(file: Path) -> set[str]:
     return {WITHOUT_ROOM if (PACKAGE / f"{name}.py").is_file() else name for name in inside}
 
 
+def open_parameters(tree: ast.AST) -> int:
+    """Return how many parameters are mappings of text to anything, which a frozen type may replace."""
+    every = (node.args for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    given = (each.annotation for args in every for each in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+    texts = (ast.unparse(each).removesuffix(" | None") for each in given if each)
+    return sum(text in {"Mapping[str, Any]", "dict[str, Any]"} for text in texts)
+
+
+def broad_handlers(tree: ast.AST) -> int:
+    """Return how many handlers catch every error."""
+    caught = (node.type for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type)
+    names = ({each.id for each in ast.walk(kind) if isinstance(each, ast.Name)} for kind in caught)
+    return sum(not found.isdisjoint({"Exception", "BaseException"}) for found in names)
+
+
 def count(file: Path) -> int:
     """Return the lines of a file."""
     return len(file.read_text(encoding="utf-8").splitlines())
@@ -58,12 +74,19 @@ def count(file: Path) -> int:
 
 @click.command()
 def main() -> None:
-    """Print lines of code, lines of tests and their ratio, a line per room."""
+    """Print lines of code, lines of tests and their ratio, a line per room; then what mlbench/ weighs otherwise."""
     code = code_lines()
     tests = test_lines(set(code))
     click.echo(f"{'room':<28}{'code':>8}{'tests':>8}{'ratio':>8}")
     for room in sorted(code, key=lambda room: tests[room] / code[room]):
         click.echo(f"{room:<28}{code[room]:>8,}{tests[room]:>8,}{tests[room] / code[room]:>8.2f}")
+    files = list(PACKAGE.rglob("*.py"))
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    handlers = sum(map(broad_handlers, trees))
+    longest = quantiles(map(count, files), n=20)[-1]
+    click.echo(f"lines of code: {sum(code.values()):,}; of a module, 95th percentile: {longest:.0f}")
+    click.echo(f"parameters `Mapping[str, Any]` or `dict[str, Any]`: {sum(map(open_parameters, trees))}")
+    click.echo(f"handlers of every error: {handlers}, {1000 * handlers / sum(code.values()):.2f} per thousand lines")
 
 
 if __name__ == "__main__":

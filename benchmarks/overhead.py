@@ -1,7 +1,7 @@
 """What the harness costs: bare LoadGen with the least Python SUT, against mlbench over nothing, in one run.
 
     python benchmarks/overhead.py
-    python benchmarks/overhead.py --batch 1 --seconds 0.05
+    python benchmarks/overhead.py --batch 1 --seconds 0.05 --scenario SingleStream
 
 The bare SUTs answer in the callback, one with a number for each sample, two with nothing, and one runs the workload's
 program over the graphs of no cost first, a query at a time: what "graphs of no cost" takes beyond that is the harness's
@@ -9,6 +9,10 @@ own in SingleStream. They check nothing. mlbench
 keeps account of every sample, checks the form and the numbers of every reply, and hands LoadGen the data: over the null
 backend, which answers in the callback too, and over graphs that cost nothing, with the batching, the workers and the
 hand-over of replies that a backend has. In Offline replies gather before LoadGen hears of them; one row is without.
+
+"Server, overloaded" sends a million queries a second, and what LoadGen counts as completed is what the way through
+queue and threads holds. LoadGen, its binding and a list in Python are the row "bare, collected"; coalesced rows get all
+overdue queries in one call. Processor time is the process's, for each sample, from the first query to the last answer.
 Rounds alternate, and the median of the rounds' ratios is reported.
 """
 
@@ -16,11 +20,13 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from unittest import mock
 
 import click
@@ -43,11 +49,18 @@ from mlbench.loadgen.settings import Mode, Seeds, Test, loadgen_settings
 from mlbench.loadgen.watchdog import ProgressCallbacks
 
 NULL = "mlbench, null backend"
-PROGRAM = "bare, with the program"
-ONE_BY_ONE = "2 workers, replies one by one"
-SERVER_QPS = 2_000.0
+OVERLOADED = "Server, overloaded"
+SERVER_QPS, OVERLOAD_QPS = 2_000.0, 1e6
+LEAST_OVERLOADED = 64
+"""The batch of an engine that is to hold so many is at least this."""
+SCENARIOS = {
+    "Offline": (OFFLINE, 500_000.0),
+    "Server": (SERVER, SERVER_QPS),
+    "SingleStream": (SINGLE_STREAM, 0.0),
+    OVERLOADED: (SERVER, OVERLOAD_QPS),
+}
 LOADED = 1024
-IMAGE = np.zeros((3, 32, 32), np.float32)
+IMAGE = np.zeros(4, np.float32)
 
 
 class Nothing(Dataset):
@@ -73,7 +86,7 @@ class Label(BatchProgram):
     reply = ReplySpec(dtype="float32", shape=(1,))
 
     def run(self, samples: Sequence[np.ndarray], graphs: Mapping[str, Executable]) -> np.ndarray:
-        """Choose the largest of a thousand logits; the null backend never asks."""
+        """Choose the largest of ten logits; the null backend never asks."""
         logits = graphs["logits"]({"images": np.stack(samples)})["logits"]
         labels: np.ndarray = logits.argmax(axis=1).astype(np.float32)[:, None]
         return labels
@@ -94,8 +107,12 @@ class Free(GraphBackend):
 
     def compile(self, graph: object, precision: Precision) -> Executable:
         """Return a function that costs a look-up."""
-        kept = {size: {"logits": np.zeros((size, 1000), np.float32)} for size in range(1, self._batch + 1)}
+        kept = {size: {"logits": np.zeros((size, 10), np.float32)} for size in range(1, self._batch + 1)}
         return lambda inputs: kept[len(inputs["images"])]
+
+
+BARE_GRAPHS = {"logits": Free(1).compile(None, Precision.FP32)}
+ANSWER = np.zeros(1, np.float32)
 
 
 class Logits:
@@ -108,6 +125,9 @@ class Logits:
         return asked
 
 
+Run = Callable[[Test, Path], "Measured"]
+
+
 @dataclass(frozen=True)
 class Measured:
     """What LoadGen's log says."""
@@ -115,48 +135,62 @@ class Measured:
     rate_per_s: float
     p50_ns: int
     p99_ns: int
+    processor_us: float
+    """Of the process, for each sample."""
 
 
-def run_bare(
-    test: Test, folder: Path, *, with_data: bool = False, fast: bool = False, with_program: bool = False
-) -> Measured:
-    """Let LoadGen drive a SUT of a few lines.
+@contextmanager
+def timed(moments: list[float]) -> Iterator[None]:
+    """Note the processor time before and after."""
+    moments.append(time.process_time())
+    yield
+    moments.append(time.process_time())
+
+
+Answer = Callable[[list[int]], list[Any]]
+"""Makes LoadGen's responses to samples with these ids."""
+
+
+def empty(ids: list[int]) -> list[Any]:
+    """Answer with nothing."""
+    return [mlperf_loadgen.QuerySampleResponse(each, 0, 0) for each in ids]
+
+
+def with_data(ids: list[int]) -> list[Any]:
+    """Answer each sample with a number, as any real SUT does."""
+    return [mlperf_loadgen.QuerySampleResponse(each, ANSWER.ctypes.data, ANSWER.nbytes) for each in ids]
+
+
+def with_program(ids: list[int]) -> list[Any]:
+    """Answer one sample with what the program makes of it."""
+    label = Label().run([IMAGE], BARE_GRAPHS)
+    return [mlperf_loadgen.QuerySampleResponse(ids[0], label.ctypes.data, label.nbytes)]
+
+
+def run_bare(test: Test, folder: Path, *, answer: Answer = empty, together: int = 1) -> Measured:
+    """Let LoadGen drive a SUT of a few lines, through its interface that passes plain lists.
 
     Args:
         test: what LoadGen is asked to do.
         folder: for LoadGen's logs.
-        with_data: answer each sample with a number, as any real SUT does; else with nothing.
-        fast: through the interface that passes plain lists.
-        with_program: answer each sample with what the program makes of it.
+        answer: what is answered.
+        together: how many samples are answered in one call.
     """
-    program, graphs = Label(), {"logits": Free(1).compile(None, Precision.FP32)}
-    answer = np.zeros(1, np.float32)
+    moments: list[float] = []
+    open_ids: list[int] = []
 
-    def issue(query: list[mlperf_loadgen.QuerySample]) -> None:
-        mlperf_loadgen.QuerySamplesComplete([mlperf_loadgen.QuerySampleResponse(sample.id, 0, 0) for sample in query])
+    def flush() -> None:
+        mlperf_loadgen.QuerySamplesComplete(answer(open_ids))
+        open_ids.clear()
 
-    def issue_with_data(query: list[mlperf_loadgen.QuerySample]) -> None:
-        mlperf_loadgen.QuerySamplesComplete(
-            [mlperf_loadgen.QuerySampleResponse(sample.id, answer.ctypes.data, answer.nbytes) for sample in query]
-        )
+    def issue(ids: list[int], indices: list[int]) -> None:
+        open_ids.extend(ids)
+        if len(open_ids) >= together:
+            flush()
 
-    def issue_with_program(query: list[mlperf_loadgen.QuerySample]) -> None:
-        for sample in query:
-            label = program.run([IMAGE], graphs)
-            response = mlperf_loadgen.QuerySampleResponse(sample.id, label.ctypes.data, label.nbytes)
-            mlperf_loadgen.QuerySamplesComplete([response])
-
-    def issue_fast(ids: list[int], indices: list[int]) -> None:
-        mlperf_loadgen.QuerySamplesComplete([mlperf_loadgen.QuerySampleResponse(i, 0, 0) for i in ids])
-
-    construct, destroy = (
-        (mlperf_loadgen.ConstructFastSUT, mlperf_loadgen.DestroyFastSUT)
-        if fast
-        else (mlperf_loadgen.ConstructSUT, mlperf_loadgen.DestroySUT)
-    )
-    plain = issue_with_program if with_program else issue_with_data if with_data else issue
-    sut = construct(issue_fast if fast else plain, lambda: None)
-    qsl = mlperf_loadgen.ConstructQSL(LOADED, LOADED, lambda indices: None, lambda indices: None)
+    sut = mlperf_loadgen.ConstructFastSUT(issue, flush if together > 1 else lambda: None)
+    note = lambda indices: moments.append(time.process_time())  # noqa: E731
+    qsl = mlperf_loadgen.ConstructQSL(LOADED, LOADED, note, note)
     log = mlperf_loadgen.LogSettings()
     log.enable_trace = False
     output = mlperf_loadgen.LogOutputSettings()
@@ -164,8 +198,8 @@ def run_bare(
     log.log_output = output
     mlperf_loadgen.StartTestWithLogSettings(sut, qsl, loadgen_settings(test, LOADED), log, "no audit file")
     mlperf_loadgen.DestroyQSL(qsl)
-    destroy(sut)
-    return measured(test.scenario, folder)
+    mlperf_loadgen.DestroyFastSUT(sut)
+    return measured(test.scenario, folder, moments)
 
 
 def run_mlbench(test: Test, folder: Path, *, workers: int = 0, batch: int = 8, gather: bool = True) -> Measured:
@@ -180,17 +214,18 @@ def run_mlbench(test: Test, folder: Path, *, workers: int = 0, batch: int = 8, g
     """
     graphs = {"logits": cast(Graph, Logits())}
     model = Model(name="nothing", graphs=graphs, program=Label(), weights_fingerprint="none")
+    moments: list[float] = []
     plan = EnginePlan(batching=test.scenario.settings["execution.batching"], batch=batch, workers=max(1, workers))
     backend = Free(batch) if workers else Plugins.discover().backend("null")
     gather_s = drive_module._GATHER_S if gather else 0
     with engine_of(backend, model, plan) as engine, mock.patch.object(drive_module, "_GATHER_S", gather_s):
         engine.warm_up(Samples([0], [0], Nothing()))
-        traffic = drive(test, engine, Nothing(), folder, ProgressCallbacks())
+        traffic = drive(test, engine, Nothing(), folder, ProgressCallbacks(), section=timed(moments))
     assert not traffic.faults, traffic.faults
-    return measured(test.scenario, folder)
+    return measured(test.scenario, folder, moments)
 
 
-def measured(scenario: Scenario, folder: Path) -> Measured:
+def measured(scenario: Scenario, folder: Path, moments: Sequence[float]) -> Measured:
     """Read the rate and the 99th percentile latency of a test."""
     values = read_detail(folder / "mlperf_log_detail.txt").values
     keys = {
@@ -198,28 +233,24 @@ def measured(scenario: Scenario, folder: Path) -> Measured:
         "Server": "result_completed_samples_per_sec",
         "SingleStream": "result_qps_with_loadgen_overhead",
     }
+    samples = values["result_query_count"] * values["generated_samples_per_query"]
     return Measured(
         rate_per_s=values[keys[scenario.name]],
         p50_ns=values["result_50.00_percentile_latency_ns"],
         p99_ns=values["result_99.00_percentile_latency_ns"],
+        processor_us=(moments[1] - moments[0]) * 1e6 / samples,
     )
 
 
-def _left_out(scenario: Scenario) -> tuple[str, ...]:
-    """Return what says nothing there: replies one by one outside Offline, the program outside SingleStream."""
-    return (*([] if scenario is OFFLINE else [ONE_BY_ONE]), *([] if scenario is SINGLE_STREAM else [PROGRAM]))
-
-
-def test_of(scenario: Scenario, seconds: float) -> Test:
-    """Return a performance test of about that long."""
-    milliseconds = int(seconds * 1000)
-    offered = {"Offline": 500_000.0, "Server": SERVER_QPS}.get(scenario.name, 0.0)
+def test_of(scenario: Scenario, qps: float, seconds: float) -> Test:
+    """Return a performance test of about that long; in overload, that sends for a tenth of it."""
     load = LoadSettings(
-        min_duration_ms=milliseconds,
+        min_duration_ms=int(seconds * 1000 * (0.1 if qps == OVERLOAD_QPS else 1)),
         min_query_count=1000,
         performance_sample_count=LOADED,
-        target_qps=offered,
+        target_qps=qps,
         expected_latency_ns=2_000,
+        coalesce_queries=False,
         reply_checks=256,
     )
     return Test(
@@ -232,46 +263,61 @@ def test_of(scenario: Scenario, seconds: float) -> Test:
     )
 
 
+def coalesced(run: Run) -> Run:
+    """Return a run whose overdue queries come in one call."""
+    return lambda test, folder: run(replace(test, load=replace(test.load, coalesce_queries=True)), folder)
+
+
+def runs_of(name: str, batch: int) -> Mapping[str, Run]:
+    """Return what is run in a scenario, by its name in the table."""
+    batch = max(batch, LEAST_OVERLOADED) if name == OVERLOADED else batch
+    one, two = (partial(run_mlbench, workers=workers, batch=batch) for workers in (1, 2))
+    ours: dict[str, Run] = {NULL: run_mlbench, "graphs of no cost, 1 worker": one, "graphs of no cost, 2 workers": two}
+    if name == OVERLOADED:
+        both = {"bare, collected": partial(run_bare, together=batch)} | ours
+        return both | {f"{name}, coalesced": coalesced(run) for name, run in both.items()}
+    more: dict[str, Run] = {}
+    if name == "Offline":
+        more = {"2 workers, replies one by one": partial(two, gather=False)}
+    elif name == "SingleStream":
+        more = {"bare, with the program": partial(run_bare, answer=with_program)}
+    bare: dict[str, Run] = {"bare, with data": partial(run_bare, answer=with_data), "bare, empty replies": run_bare}
+    return bare | ours | more
+
+
 @click.command()
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--seconds", default=2.0, show_default=True, help="Of each test.")
 @click.option("--batch", default=8, show_default=True, help="Of the engines over graphs that cost nothing.")
-def main(rounds: int, seconds: float, batch: int) -> None:
+@click.option("--scenario", "wanted", type=click.Choice([*SCENARIOS]), multiple=True, default=[*SCENARIOS])
+def main(rounds: int, seconds: float, batch: int, wanted: tuple[str, ...]) -> None:
     """Print rates, their ratio, and the latency that the harness adds in Server."""
-    runs: dict[str, Callable[[Test, Path], Measured]] = {
-        "bare, with data": lambda test, folder: run_bare(test, folder, with_data=True),
-        "bare, empty replies": run_bare,
-        PROGRAM: lambda test, folder: run_bare(test, folder, with_program=True),
-        "bare, empty, fast interface": lambda test, folder: run_bare(test, folder, fast=True),
-        NULL: run_mlbench,
-        "graphs of no cost, 1 worker": partial(run_mlbench, workers=1, batch=batch),
-        "graphs of no cost, 2 workers": partial(run_mlbench, workers=2, batch=batch),
-        ONE_BY_ONE: partial(run_mlbench, workers=2, batch=batch, gather=False),
-    }
     table = Table(title=f"harness overhead, median of {rounds} rounds")
-    for heading in ("scenario", "SUT", "samples/s", "p99", "null / this one", "p50", "p99 null adds"):
+    for heading in ("scenario", "SUT", "samples/s", "processor", "null / this one", "p50", "p99", "p99 null adds"):
         table.add_column(heading, justify="right" if heading != "SUT" else "left")
-    for scenario in (OFFLINE, SERVER, SINGLE_STREAM):
-        found: dict[str, list[Measured]] = {name: [] for name in runs if name not in _left_out(scenario)}
+    for name in wanted:
+        runs = runs_of(name, batch)
+        found: dict[str, list[Measured]] = {each: [] for each in runs}
         for _ in range(rounds):
-            for name, each in found.items():
+            for each, measurements in found.items():
                 with tempfile.TemporaryDirectory() as folder:
-                    each.append(runs[name](test_of(scenario, seconds), Path(folder)))
-        for name, each in found.items():
-            ratio = statistics.median(
-                ours.rate_per_s / its.rate_per_s for ours, its in zip(found[NULL], each, strict=True)
-            )
-            added_ns = statistics.median(ours.p99_ns - its.p99_ns for ours, its in zip(found[NULL], each, strict=True))
-            table.add_row(
-                scenario.name,
-                name,
-                f"{statistics.median(one.rate_per_s for one in each):,.0f}",
-                f"{statistics.median(one.p99_ns for one in each) / 1e3:,.1f} us" if scenario is not OFFLINE else "-",
-                f"{ratio:.2f}",
-                f"{statistics.median(one.p50_ns for one in each) / 1e3:,.1f} us" if scenario is not OFFLINE else "-",
-                f"{added_ns / 1e3:+,.1f} us" if scenario is not OFFLINE else "-",
-            )
-    Console(width=120).print(table)
+                    measurements.append(runs[each](test_of(*SCENARIOS[name], seconds), Path(folder)))
+        for each, measurements in found.items():
+            table.add_row(name, each, *cells(measurements, found[NULL], is_timed=name not in ("Offline", OVERLOADED)))
+    Console(width=130).print(table)
+
+
+def cells(measurements: Sequence[Measured], null: Sequence[Measured], *, is_timed: bool) -> Sequence[str]:
+    """Return the numbers of a row; latencies say nothing where all samples come at once, or too many."""
+    pairs = list(zip(null, measurements, strict=True))
+    rates = [f"{statistics.median(each.rate_per_s for each in measurements):,.0f}"]
+    rates.append(f"{statistics.median(each.processor_us for each in measurements):,.2f} us")
+    rates.append(f"{statistics.median(zero.rate_per_s / each.rate_per_s for zero, each in pairs):.2f}")
+    if not is_timed:
+        return [*rates, "-", "-", "-"]
+    p50, p99 = (statistics.median(getattr(each, name) for each in measurements) / 1e3 for name in ("p50_ns", "p99_ns"))
+    added = statistics.median(zero.p99_ns - each.p99_ns for zero, each in pairs) / 1e3
+    return [*rates, f"{p50:,.1f} us", f"{p99:,.1f} us", f"{added:+,.1f} us"]
 
 
 if __name__ == "__main__":

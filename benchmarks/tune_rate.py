@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlbench.rules.early_stopping import misses_allowed
-from mlbench.tuner.search.rate_search import Found, Goal, NotFound, Observation, RateSearch, RateTrial
+from mlbench.toolkit.rate_search import RateFound, RateGoal, RateNotFound, RateObservation, RateSearch, RateTrial
 
 LIMIT_S, SERVICE_S, SIGMA = 0.010, 0.001, 0.3
 FULL_S, PROBE_S = 600.0, 60.0
@@ -67,13 +67,13 @@ class Queue:
         return self.run(rate_per_s, queries).late <= misses_allowed(queries, 0.99)
 
 
-def tune(queue: Queue, start_per_s: float) -> Found | NotFound:
+def tune(queue: Queue, start_per_s: float) -> RateFound | RateNotFound:
     """Let the search of ``mlbench tune`` drive the queue."""
     search = RateSearch(goal=goal(), start_per_s=start_per_s)
     while isinstance(step := search.next_step(), RateTrial):
         ran = queue.run(step.rate_per_s, step.queries, step.end_at_late_share * step.queries)
         search = search.with_observation(
-            Observation(
+            RateObservation(
                 rate_per_s=step.rate_per_s,
                 is_full=step.is_full,
                 answered=ran.answered,
@@ -84,9 +84,9 @@ def tune(queue: Queue, start_per_s: float) -> Found | NotFound:
     return step
 
 
-def goal() -> Goal:
+def goal() -> RateGoal:
     """Return what is looked for here."""
-    return Goal(percentile=0.99, full_s=FULL_S, full_queries=838, probe_s=PROBE_S, probe_queries=2000)
+    return RateGoal(percentile=0.99, full_s=FULL_S, full_queries=838, probe_s=PROBE_S, probe_queries=2000)
 
 
 def find_peak(queue: Queue, start_per_s: float) -> float:
@@ -136,7 +136,7 @@ def report(noise: float, seeds: int, checks: int) -> str:
     for seed in range(seeds):
         queue = Queue(np.random.default_rng(seed), noise)
         found = tune(queue, 0.75 / SERVICE_S)
-        if isinstance(found, NotFound):
+        if isinstance(found, RateNotFound):
             lost += 1
             continue
         rates.append(found.rate_per_s)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.rules import Rules, Tokens
     from mlbench.contracts.runtime_facts import RuntimeFacts
     from mlbench.contracts.scenario import Scenario
+    from mlbench.contracts.sensor import Sensor, SensorReading
     from mlbench.contracts.statistics import (
         BatchStatistics,
         CacheCounts,
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
         GenerationStatistics,
         PrefillCounts,
     )
+    from mlbench.contracts.transform import Calibration, Transform
     from mlbench.contracts.tunable import Tunable
-    from mlbench.contracts.workload import NoOptions, Profile, Variant, Weights, Workload
+    from mlbench.contracts.workload import Memory, NoOptions, Profile, Variant, Weights, Workload
     from mlbench.errors import (
         DataError,
         GraphError,
@@ -69,6 +71,7 @@ __all__ = [
     "BatchProgram",
     "BatchStatistics",
     "CacheCounts",
+    "Calibration",
     "Capacity",
     "Comparison",
     "DataError",
@@ -92,6 +95,7 @@ __all__ = [
     "IncomparableRunsError",
     "InvalidRunError",
     "LoggedReply",
+    "Memory",
     "Metric",
     "MlbenchError",
     "Model",
@@ -112,11 +116,14 @@ __all__ = [
     "RuntimeFacts",
     "Samples",
     "Scenario",
+    "Sensor",
+    "SensorReading",
     "StatefulExecutable",
     "Target",
     "TensorSpec",
     "Tokens",
     "Tolerance",
+    "Transform",
     "Tunable",
     "UnavailableError",
     "UsageError",
@@ -131,41 +138,7 @@ __all__ = [
     "run_suite",
 ]
 
-_IMPORTED_WHEN_USED = {
-    "mlbench.api": ("compare", "load", "run", "run_suite"),
-    "mlbench.comparison.compare": ("Comparison",),
-    "mlbench.contracts.backend": ("Backend", "EnginePlan", "GraphBackend", "Probe"),
-    "mlbench.contracts.dataset": ("Dataset",),
-    "mlbench.contracts.engine": ("Capacity", "Engine", "GraphCalls", "Reply", "Samples"),
-    "mlbench.contracts.generation": ("DECODE", "LENGTH", "PREFILL", "SLOTS", "Decoding", "GenerationProgram", "Prompt"),
-    "mlbench.contracts.graph": (
-        *("NEXT", "Array", "Dim", "Executable", "Graph", "StatefulExecutable", "TensorSpec", "Tolerance"),
-    ),
-    "mlbench.contracts.guarded": ("NAMES_FILE", "NAMES_SECRET", "OPENS_ADDRESS", "RUNS_CODE", "Guarded"),
-    "mlbench.contracts.precision": ("NumberFormat", "Precision"),
-    "mlbench.contracts.hookspecs": ("hookimpl",),
-    "mlbench.contracts.metric": ("DifferenceLimits", "LoggedReply", "Metric", "OutputReference", "Target"),
-    "mlbench.contracts.model": ("BatchProgram", "Model"),
-    "mlbench.contracts.power": ("Energy", "PowerMeter"),
-    "mlbench.contracts.reply_spec": ("ReplySpec",),
-    "mlbench.contracts.runtime_facts": ("RuntimeFacts",),
-    "mlbench.contracts.rules": ("Rules", "Tokens"),
-    "mlbench.contracts.scenario": ("Scenario",),
-    "mlbench.contracts.statistics": (
-        *("BatchStatistics", "CacheCounts", "DecodeCounts", "EngineStatistics", "GenerationStatistics"),
-        *("PrefillCounts",),
-    ),
-    "mlbench.contracts.tunable": ("Tunable",),
-    "mlbench.contracts.workload": ("NoOptions", "Profile", "Variant", "Weights", "Workload"),
-    "mlbench.records.run_record": ("RunRecord",),
-    "mlbench.errors": (
-        *("DataError", "GraphError", "IncomparableRunsError", "InvalidRunError", "MlbenchError", "PluginError"),
-        *("UnavailableError", "UsageError"),
-    ),
-}
-"""Modules and their public names, imported on first use: a command loads only the contracts that it needs."""
-
-__getattr__ = lazy_names(globals(), _IMPORTED_WHEN_USED)
+__getattr__ = lazy_names(globals())
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.errors import UsageError
 from mlbench.system.folders import check_results_folder, results_folder
 
@@ -44,10 +45,12 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     backend: Names = (),
     scenario: Names = (),
     precision: Names = (),
+    transform: Names = (),
     profile: str = "mini",
     tier: str = "smoke",
     weights: str = "trained",
     accuracy: bool = True,
+    round: str = DEFAULT_ROUND,
     variant: str = "",
     category: str = "",
     division: str = "closed",
@@ -61,8 +64,9 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
 ) -> list[RunRecord]:
     """Measure each workload on each backend in each scenario, store each run, and return their records.
 
-    As `mlbench run`: without a workload all of them run, without a backend the best available one, without a scenario
-    all that the rules define. A run that crashes, hangs or is INVALID has a record too: check `RunRecord.is_good`.
+    As `mlbench run`: without a workload all of them run, without a scenario all that the rules define, and without a
+    backend the best available one, or one that earlier runs showed to be faster. A run that crashes, hangs or is
+    INVALID has a record too: check `RunRecord.is_good`.
 
     Args:
         workload: a name or several, as `mlbench list` has them; so are ``backend``, ``scenario`` and ``precision``.
@@ -75,10 +79,12 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
         backend: the backend to run on.
         scenario: arrival pattern of samples.
         precision: of the computation; left out, the backend's first.
+        transform: changes of the model before it runs, in their order: ``"prune-layers:0.25"``.
         profile: ``mini`` or ``full``.
         tier: ``smoke``, ``dev`` or ``valid``.
         weights: ``trained`` or ``random``.
         accuracy: whether to measure accuracy too, not only speed.
+        round: of MLPerf Inference, whose rules hold: ``v5.1``.
         variant: the accuracy to reach, ``99`` or ``99.9``; left out, the least strict.
         category: ``datacenter`` or ``edge``: selects scenarios and accuracies; left out, those of both.
         division: ``closed``, or ``open``, in which no accuracy is required.
@@ -97,7 +103,7 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     from mlbench.planning.run_plan import RunMatrix, choose, plan_runs
     from mlbench.planning.user_model import UserModel
     from mlbench.rules.entry_demand import Division, EntryDemand
-    from mlbench.rules.official import Category
+    from mlbench.rules.round_parts import Category
 
     own: dict[str, Any] = {"name": name, "shapes": _listed(shape), "dims": _listed(dim), "reference": reference}
     own["inputs"] = Path(inputs) if inputs else None
@@ -110,12 +116,14 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
         backends=_listed(backend),
         scenarios=_listed(scenario),
         precisions=[_precision_of(each) for each in _listed(precision)],
+        transforms=_listed(transform),
         repeats=repeat,
         parallel=parallel,
         profile=profile,
         tier=tier,
         weights=weights,
         wants_accuracy=accuracy,
+        round=round,
         entry=EntryDemand(
             variant=variant,
             category=choose(Category, "category", category) if category else None,
@@ -155,10 +163,12 @@ def run_suite(  # noqa: PLR0913 - the options of `mlbench run --suite`
     """
     from mlbench.discovery import Plugins
     from mlbench.planning.run_plan import plan_suite
+    from mlbench.planning.suite import read_suite
 
     plugins = Plugins.discover()
+    suite = read_suite(Path(file))
     plan = plan_suite(
-        Path(file), plugins, results=_folder(results), overrides=dict(settings), fresh=fresh, parallel=parallel
+        suite, plugins, results=_folder(results), overrides=dict(settings), fresh=fresh, parallel=parallel
     )
     return _make(plan, plugins, on_record)
 

@@ -11,11 +11,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.execution.export.compile_cache import build_once
-from mlbench.records.machine.environment import observe_environment
 from mlbench.records.node_record import NodeRecord, ReachedNodeRecord
 from mlbench.records.run_record import RunRecord
 
@@ -66,6 +64,7 @@ PARTS = {
     "network": "nodes in processes of their own",
     "servers": "inference servers that are started",
     "searches": "tune, curve and sweeps under LoadGen",
+    "statistics": "what comparisons promise, on more kinds of made-up nights, noise and numbers of runs",
     "attacks": "runs that try to be fast without computing, and programs that try to leave the sandbox",
     "submission": "trees of real runs before all checkers",
     "command line": "commands in processes of their own, killed, or side by side",
@@ -87,10 +86,21 @@ def pytest_collection():
         gc.enable()
 
 
-def keep_for_tests(item):
-    """Take the mark of the thorough session off a case that it names in ``but``: `nox -s tests` runs it."""
-    mark = item.get_closest_marker("thorough")
-    if mark and getattr(item, "callspec", None) and item.callspec.id in mark.kwargs.get("but", ()):
+def keep_for_tests(item, seen):
+    """Take the mark of the thorough session off a case that it leaves to `nox -s tests`.
+
+    These are the cases that it names in ``but``, and the first with each value of the parameter ``first_of``; ``seen``
+    has the values of earlier cases.
+    """
+    mark, case = item.get_closest_marker("thorough"), getattr(item, "callspec", None)
+    if not mark or not case:
+        return
+    is_kept = case.id in mark.kwargs.get("but", ())
+    if parameter := mark.kwargs.get("first_of"):
+        value = (item.nodeid.partition("[")[0], case.params[parameter])
+        is_kept |= value not in seen
+        seen.add(value)
+    if is_kept:
         item.own_markers.remove(mark)
         item.add_marker(pytest.mark.slow)
 
@@ -98,8 +108,9 @@ def keep_for_tests(item):
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
     """Begin with the files that have most slow tests: of several processes none is left alone with a long file."""
+    seen = set()
     for item in items:
-        keep_for_tests(item)
+        keep_for_tests(item, seen)
         if mark := item.get_closest_marker("thorough"):
             (part,) = mark.args
             assert part in PARTS, f"{item.nodeid}: {part}"
@@ -146,6 +157,14 @@ def no_terminal():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_authorities():
+    """Trust no authority of the machine's: each client process would read all of them as it imports aiohttp."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", os.devnull)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def same_variables():
     """Take back variables that a library sets as it is imported (cv2 does): with others, fork servers start anew."""
@@ -184,7 +203,7 @@ def a_failure(a_run):
 
 
 @pytest.fixture
-def node():
+def node(environment):
     """Return a node, with changes."""
 
     def node(**changes):
@@ -198,7 +217,7 @@ def node():
             "precisions": ["fp32", "int8"],
             "versions": {"onnxruntime": "1.24.1"},
             "settings": {"backend.threads": 2},
-            "environment": observe_environment(),
+            "environment": environment,
         }
         return NodeRecord(**fields | changes)
 
@@ -231,11 +250,22 @@ def one_run(cache):
 
     def make(results):
         request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--results", str(results)]
-        done = CliRunner().invoke(main, request)
+        done = invoke(*request)
         assert done.exit_code == 1, done.output
 
     (folder,) = build_once("one_run", "", make).glob("2*")
     return folder
+
+
+@pytest.fixture
+def one_torch_thread():
+    """Compute on one thread of torch's in a test."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")
@@ -294,6 +324,11 @@ def run_as_user():
         return done
 
     return run
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 import mlbench
 from mlbench.cli import main
@@ -53,7 +53,7 @@ def test_a_run_returns_the_records_that_it_stores(two_runs, results):
 
 @pytest.mark.slow
 def test_the_command_line_reads_what_a_function_measured(two_runs, results):
-    shown = CliRunner().invoke(main, ["show", "nightly", "--json", "--results", str(results)])
+    shown = invoke("show", "nightly", "--json", "--results", results)
     assert json.loads(shown.stdout) == [json.loads(each.text()) for each in two_runs[0]]
 
 
@@ -64,7 +64,7 @@ def test_names_and_records_compare_alike_and_as_the_command_does(two_runs, resul
     assert by_record == mlbench.compare(first.run_id, second.run_id, results=results)
     assert isinstance(by_record, mlbench.Comparison)
     names = [first.run_id, second.run_id]
-    printed = json.loads(CliRunner().invoke(main, ["compare", *names, "--json", "--results", str(results)]).stdout)
+    printed = json.loads(invoke("compare", *names, "--json", "--results", results).stdout)
     assert [each["name"] for each in printed["cells"]] == [each.name for each in by_record.cells]
     assert by_record.cells[0].name == "resnet50 null SingleStream fp32"
 
@@ -91,7 +91,7 @@ def test_a_real_backend_is_good(results):
     assert run.result.value > 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_a_suite_is_made_once_and_then_only_read(tmp_path):
     suite = tmp_path / "small.toml"
     suite.write_text(SUITE.format(name="small", batch=1))
@@ -102,7 +102,7 @@ def test_a_suite_is_made_once_and_then_only_read(tmp_path):
     assert again == made == heard
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_two_suites_are_measured_in_turns_and_compared_across_what_they_name_differently(tmp_path):
     for name, batch in (("one", 1), ("two", 2)):
         (tmp_path / f"{name}.toml").write_text(SUITE.format(name=name, batch=batch))

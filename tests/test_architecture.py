@@ -57,7 +57,7 @@ ROOMS = {
     },
     "scaffold": set(),
     "submission": {"cluster", "discovery", "loadgen", "measurement", "planning", "records", "rules", "settings"},
-    "tuner": {"comparison", "discovery", "execution", "planning", "records", "rules", "running", "settings"},
+    "tuner": {"comparison", "discovery", "execution", "planning", "records", "rules", "running", "settings", "toolkit"},
     "cli": {
         "cluster",
         "comparison",
@@ -86,7 +86,7 @@ SCENARIO_DEFINITIONS = ("contracts/load_pattern.py", "loadgen/scenarios.py", "re
 """What LoadGen's four are, the official scenarios, and what records meant that have a name alone."""
 EXEMPT = [
     *(CORE / each for each in (*SCENARIO_DEFINITIONS, "conformance/loadgen_checks.py", "cli/settings.py")),
-    ROOT / "plugins/mlbench_endpoint/scenarios.py",
+    ROOT / "plugins/mlbench_endpoint/loads/scenarios.py",
     *(ROOT / "workloads/mlbench_own_model" / each for each in ("workload.py", "language_workload.py")),
 ]
 """These, a plugin's scenarios, the rules of a user's model, the checks that are about one of the four each, and a
@@ -238,7 +238,7 @@ def test_the_list_of_plugins_needs_neither_all_rules_nor_what_only_a_run_needs()
         "mlbench.rules.official",
         "mlbench.contracts.metric",
         "mlbench.contracts.model",
-        "mlbench_endpoint.prompts",
+        "mlbench_endpoint.loads.prompts",
     }
     assert heavy_modules_after("from mlbench.cli import main; main(['list'])", needless) == set()
 

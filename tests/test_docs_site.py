@@ -31,7 +31,7 @@ def test_every_page_is_in_the_menu_and_only_there_once(collected):
 
 def test_links_lead_to_pages_or_are_text():
     rewrite = runpy.run_path(str(COLLECT))["rewrite"]
-    assert "[mlbench_openvino](examples/mlbench_openvino/README.md)" in rewrite("README.md")
+    assert "[mlbench_tract](examples/mlbench_tract/README.md)" in rewrite("README.md")
     assert "[constraints.txt](constraints.txt)" not in rewrite("README.md")
     assert "![" in rewrite("README.md")
     assert "[the tutorial](docs/tutorial-backend.md)" in rewrite("CONTRIBUTING.md")

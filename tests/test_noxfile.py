@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 
 from mlbench.discovery import Plugins
+from mlbench.planning.suite import read_suite, requests_of
+from mlbench.records.machine.accelerators import Accelerator
+from mlbench.records.machine.telemetry import DeviceTelemetryRecord
+from mlbench.records.store.query import ask
 from mlbench.settings.layers import fill_template
 
 nox = pytest.importorskip("nox")
@@ -64,6 +68,29 @@ def test_the_gpu_session_never_has_two_onnx_runtimes(noxfile):
     assert "[dev,tensorrt]" in both
     assert removed.endswith("pip uninstall -y onnxruntime")
     assert "[onnxruntime-gpu]" in last
+
+
+def test_the_table_of_the_gpu_session_sets_each_run_beside_that_gpus_best_published_result(noxfile, a_run, tmp_path):
+    session = Session()
+    noxfile.gpu_session.func(session)
+    (suite,) = (command[3] for command in session.commands if command[:3] == ["mlbench", "run", "--suite"])
+    requests = requests_of(read_suite(ROOT / suite), Plugins.discover(), results=tmp_path)
+    assert len(requests) == 12
+    gpu = dict.fromkeys(Accelerator.model_fields) | {"name": "NVIDIA H200", "driver": "580"}
+    device = dict.fromkeys(DeviceTelemetryRecord.model_fields) | {"device": "GPU 0", "sensor": "nvml", "readings": 3}
+    device |= {"clock_mhz": 1755, "throttled": {"heat": 0.25, "power": 0.5}}
+    changes = {
+        "tag": requests[0].tag,
+        "environment": {**a_run().environment.model_dump(mode="json"), "accelerators": [gpu]},
+        "telemetry": {"seconds": 2, "processor_share": 0, "devices": [device]},
+    }
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/record.json").write_text(a_run(run_id="a", **changes).text())
+    answer = ask(tmp_path, session.commands[-1][2])
+    (row,) = (dict(zip(answer.columns, row, strict=True)) for row in answer.rows)
+    assert row["published_per_s"] == 768_235 / 8  # result 4.1-0021, eight GPUs
+    assert row["share"] == row["samples_per_s"] / row["published_per_s"]
+    assert (row["clock_mhz"], row["throttled"]) == (1755, 0.5)
 
 
 class Refusing(Session):

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _WITH_DEFAULTS = {
-    "run": ("backends", "tier", "precisions"),
-    **dict.fromkeys(("tune", "curve"), ("backend", "tier", "precision")),
+    **dict.fromkeys(("run", "precisions"), ("backends", "tier", "precisions", "round")),
+    **dict.fromkeys(("tune", "curve"), ("backend", "tier", "precision", "round")),
+    **dict.fromkeys(("list", "rules"), ("round",)),
     "serve": ("backend", "precision"),
     **dict.fromkeys(("demo", "submit plan"), ("backend",)),
     **dict.fromkeys(("compare", "regress"), ("margin", "accuracy_margin")),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.completions import offer_runs
+from mlbench.cli.completions import offer_rounds, offer_runs
 from mlbench.cli.options import network_options, results_option, word_options
 from mlbench.cli.output import echo_json, echo_wrapped
 
@@ -38,6 +38,12 @@ _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
     default=None,
     help="Accuracy target of the entry; 99.9 needs scores that agree ten times as closely.  [default: the run's]",
 )
+@click.option(
+    "--round",
+    metavar="ROUND",
+    shell_complete=offer_rounds,
+    help="Round of the entry; the run must be of it.  [default: the run's]",
+)
 @click.option("--plan", "only_plans", is_flag=True, help="Print the tests and their duration, and run nothing.")
 @network_options
 @results_option
@@ -47,6 +53,7 @@ def command(
     run: str,
     tests: tuple[str, ...],
     variant: str | None,
+    round: str | None,
     only_plans: bool,
     network: NetworkSpec | None,
     results: Path,
@@ -69,7 +76,7 @@ def command(
     from mlbench.submission.auditing.plan import plan_audit
 
     plugins = Plugins.discover()
-    plan = plan_audit(results, run, tests, plugins, variant=variant or "", word=word)
+    plan = plan_audit(results, run, tests, plugins, variant=variant or "", round=round or "", word=word)
     if only_plans:
         earlier = tuple(judge_stored(plan, plugins))
         if as_json:

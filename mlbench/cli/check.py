@@ -1,4 +1,4 @@
-"""``mlbench check``: test a backend or a workload with the conformance kit."""
+"""``mlbench check``: test a backend, a workload or a transform with the conformance kit."""
 
 from __future__ import annotations
 
@@ -90,12 +90,13 @@ def kit_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.argument("name", shell_complete=offer_checked)
 @kit_options
 def command(name: str, kit: KitOptions) -> int:
-    """Run the kit on NAME, a backend or a workload, in a separate process.
+    """Run the kit on NAME, a backend, a workload or a transform (prune-layers:0.25), in a separate process.
 
     A crash or a hang fails the check it happens in; after three checks in a row with the same hang, the rest is not
     run. The checks show that a backend keeps its contract, or that a workload prepares and answers samples the same way
-    each time, and that a backend that computes nothing, damaged weights and wrong answers all miss its target. A
-    backend may refuse a kind of model, such as language models, with a reason: those checks are counted separately.
+    each time, and that a backend that computes nothing, damaged weights and wrong answers all miss its target, or that
+    a transform keeps shapes, sees calibration data alone, and changes answers only if it says so. A backend may refuse
+    a kind of model, such as language models, with a reason: those checks are counted separately.
     Exit status: 0 when all checks passed that the backend does not refuse, 1 when a check failed, 2 when it refuses all
     of them.
     """
@@ -134,15 +135,20 @@ def write_language_model(name: str, folder: Path) -> None:
 
 
 def _request_for(name: str, kit: KitOptions) -> KitRequest:
-    """Return the request to a kit: the workload kit's where only a workload has the name."""
+    """Return the request to a kit: that of a workload or a transform where only one of these has the name."""
+    from mlbench.conformance.transform_kit import TransformCheckRequest
     from mlbench.conformance.workload_kit import WorkloadCheckRequest
     from mlbench.discovery import Plugins
 
     plugins = Plugins.discover()
-    if name in plugins.backends or name not in plugins.workloads:
+    is_transform = name.partition(":")[0] in plugins.transforms
+    if name in plugins.backends or not (name in plugins.workloads or is_transform):
         return backend_request(name, kit)
     if kit.precision:
-        raise UsageError(f"{name} is a workload, and workloads are checked in fp32.", hint="Leave out --precision.")
+        kind = "transform" if is_transform else "workload"
+        raise UsageError(f"{name} is a {kind}, and {kind}s are checked in fp32.", hint="Leave out --precision.")
+    if is_transform:
+        return TransformCheckRequest(transform=name, settings=kit.overrides, timeout_s=kit.timeout_s)
     return WorkloadCheckRequest(workload=name, settings=kit.overrides, timeout_s=kit.timeout_s)
 
 
@@ -162,7 +168,8 @@ def print_findings(request: KitRequest, name: str, kit: KitOptions) -> list[Find
     _empty(kept_in)
     findings = examine(request, kept_in, (lambda finding: None) if kit.as_json else _Teller().tell, only=kit.only)
     if kit.as_json:
-        echo_json(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
+        listed = [{"check": each.check, **dataclasses.asdict(each), "passed": each.passed} for each in findings]
+        echo_json(json.dumps(listed, indent=2))
     else:
         for line in (*_shared_causes(findings), *_refusals(findings), *_left_out(findings)):
             echo_line(line)

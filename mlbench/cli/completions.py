@@ -50,15 +50,34 @@ def offer_precisions(context: click.Context, parameter: click.Parameter, incompl
 
 
 def offer_checked(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer names for the conformance kit: backends, then workloads."""
+    """Offer names for the conformance kit: backends, then workloads and transforms."""
     given = (context, parameter, incomplete)
-    return [*offer_backends(*given), *offer_workloads(*given)]
+    return [*offer_backends(*given), *offer_workloads(*given), *offer_transforms(*given)]
+
+
+def offer_transforms(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer all transforms, with the options that they have by default."""
+    return offer(((each.text, each.title) for each in _plugins().transforms.values()), incomplete)
 
 
 def offer_scenarios(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer all scenarios; the typed text may be in lower case."""
     named = {each.name.lower(): (each.name, each.title) for each in _plugins().scenarios.values()}
     return offer((pair for lower, pair in named.items() if lower.startswith(incomplete.lower())), "")
+
+
+def offer_rounds(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the rounds whose rules are known."""
+    from mlbench.rules.round_files import known_rounds
+
+    return offer(((name, "") for name in known_rounds()), incomplete)
+
+
+def offer_published_rounds(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the rounds of which published results are here."""
+    from mlbench.records.published import list_published_rounds
+
+    return offer(((name, "") for name in list_published_rounds()), incomplete)
 
 
 def offer_limits(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

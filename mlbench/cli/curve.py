@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.completions import offer_workloads
+from mlbench.cli.completions import offer_scenarios, offer_workloads
 from mlbench.cli.model_options import model_options
 from mlbench.cli.options import (
     backend_option,
@@ -15,6 +15,7 @@ from mlbench.cli.options import (
     power_option,
     profile_option,
     results_option,
+    round_option,
     tier_option,
     weights_option,
 )
@@ -38,10 +39,18 @@ if TYPE_CHECKING:
 @click.argument("workload", required=False, shell_complete=offer_workloads)
 @model_options
 @backend_option
+@click.option(
+    "--scenario",
+    default="",
+    metavar="SCENARIO",
+    shell_complete=offer_scenarios,
+    help="Scenario whose rate rises.  [default: the first with a rate]",
+)
 @profile_option
 @tier_option
 @precision_option
 @weights_option
+@round_option
 @click.option("--points", type=click.IntRange(4, 32), default=7, show_default=True, help="Number of rates.")
 @click.option(
     "--repeat",

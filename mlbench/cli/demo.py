@@ -31,7 +31,7 @@ def command(backend: str | None, results: Path) -> int:
     from mlbench.cli.doctor import INDENT, describe_machine, describe_noise
     from mlbench.discovery import Plugins
     from mlbench.planning.requests import RunRequest, resolve
-    from mlbench.records.machine.environment import observe_environment
+    from mlbench.records.environment import observe_environment
     from mlbench.records.machine.noise import measure_noise
 
     plugins = Plugins.discover()

@@ -12,7 +12,7 @@ from mlbench.system.processor import usable_threads
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
-    from mlbench.records.machine.environment import Environment
+    from mlbench.records.environment import Environment
     from mlbench.records.machine.noise import Noise
 
 INDENT = 12
@@ -23,7 +23,7 @@ INDENT = 12
 def command() -> None:
     """Describe the machine, measure its noise for a second, and list what each backend still needs."""
     from mlbench.discovery import Plugins
-    from mlbench.records.machine.environment import observe_environment
+    from mlbench.records.environment import observe_environment
     from mlbench.records.machine.noise import measure_noise
     from mlbench.system.documents import is_file
     from mlbench.system.folders import cache_folder, data_folder, results_folder, system_settings_file
@@ -96,5 +96,7 @@ def _plugins(plugins: Plugins) -> Iterator[str]:
             yield f"backend     {name}: {probe.reason}; {probe.install}"
     for name, reason in plugins.meter_faults().items():
         yield f"power meter {name}: {reason or 'ready'}"
+    if plugins.transforms:
+        yield f"transforms  {', '.join(plugins.transforms)}"
     for broken in plugins.broken:
         yield f"broken      {broken.name} (from {broken.distribution}): {broken.reason}"

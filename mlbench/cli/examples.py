@@ -14,6 +14,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench run bert gptj --backend pytorch --tier dev",
         "mlbench run bert --backend pytorch --set execution.batch=8 --repeat 5 --tag batch-8",
         "mlbench run bert --variant 99.9 --category datacenter",
+        "mlbench run llama2-70b --backend pytorch --round v5.1 --scenario Interactive",
         "mlbench run --suite nightly.toml",
         "mlbench run --suite nightly.toml --print slurm --cpus 64 --devices gpu:h100=8",
         "mlbench run resnet50 --network 10.0.0.2 --network 10.0.0.3",
@@ -27,12 +28,18 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench tune llama2-70b --backend pytorch --limit ttft=1s --limit tpot=50ms --budget 30",
         "mlbench tune bert --backend onnxruntime --tier valid --plan",
     ),
+    "precisions": (
+        "mlbench precisions bert --backend onnxruntime",
+        "mlbench precisions gptj --backend onnxruntime --transform prune-layers:0.34 --repeat 3",
+    ),
     "curve": (
         "mlbench curve resnet50 --backend onnxruntime",
         "mlbench curve llama2-70b --backend onnxruntime --tier dev --limit ttft=500ms --plan",
     ),
     "doctor": ("mlbench doctor",),
-    "list": ("mlbench list", "mlbench list --json"),
+    "rounds": ("mlbench rounds",),
+    "rules": ("mlbench rules llama2-70b --round v5.1", "mlbench rules bert"),
+    "list": ("mlbench list", "mlbench list --round v6.0", "mlbench list --json"),
     "settings": (
         "mlbench settings bert pytorch --scenario Server",
         "mlbench settings --explain execution.batching",
@@ -68,6 +75,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "published": (
         "mlbench published resnet50 --scenario Offline --accelerator H200",
         "mlbench published --place 3f2a",
+        "mlbench published llama2-70b --scenario Offline --accelerator H200 --rounds all",
     ),
     "fetch": (
         "mlbench fetch --plan",

@@ -93,15 +93,17 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
 
 
 def choose_workloads(names: Sequence[str], plugins: Plugins) -> list[Workload]:
-    """Return the named workloads; without names, all that have sources.
+    """Return the named workloads; without names, those of the default round that have sources.
 
     Raises:
         UsageError: one is unknown, or names no official files.
     """
+    from mlbench.contracts.rules import DEFAULT_ROUND
     from mlbench.errors import UsageError
+    from mlbench.rules.round_files import has_rules
 
     if not names:
-        return [each for each in plugins.workloads.values() if each.sources]
+        return [each for each in plugins.workloads.values() if each.sources and has_rules(each, DEFAULT_ROUND)]
     chosen = [plugins.workload(name) for name in dict.fromkeys(names)]
     if without := next((each.name for each in chosen if not each.sources), ""):
         raise UsageError(f"{without} has no files to fetch.", hint="See `mlbench fetch --plan`.")

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print imported and unreadable results as JSON.")
 def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
-    """Store a run for each result in TREE, the folder that holds closed, open or network.
+    """Store a run for each result in TREE, the folder that holds closed, open or network, or several such folders.
 
-    Each result is read from its LoadGen log and checked against the v4.1 rules; a result that was imported before is
-    skipped. Results that cannot be read, or are of another round, are listed with the reason. Exit status: 0, or 1 when
-    a result was not read.
+    Each result is read from its LoadGen log and checked against the rules of its round, which the seeds in the log
+    tell; a result that was imported before is skipped. Results that cannot be read are listed with the reason. Exit
+    status: 0, or 1 when a result was not read.
     """
     from mlbench.discovery import Plugins
     from mlbench.submission.importing import import_tree

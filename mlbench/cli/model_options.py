@@ -1,4 +1,4 @@
-"""Options of a user's own model, which several commands share."""
+"""Options of the model that is run: transforms, and those of a user's own model, which several commands share."""
 
 from __future__ import annotations
 
@@ -9,8 +9,20 @@ from typing import Any
 
 import click
 
-from mlbench.cli.completions import offer_backends
+from mlbench.cli.completions import offer_backends, offer_transforms
 from mlbench.errors import UsageError
+
+
+def transform_option(several: str = "applied in order") -> Callable[..., Any]:
+    """Return the option ``--transform``; ``several`` says how more than one apply."""
+    return click.option(
+        "--transform",
+        "transforms",
+        multiple=True,
+        metavar="NAME[:VALUE]",
+        shell_complete=offer_transforms,
+        help=f"Change of the model before it runs, from `mlbench list`: prune-layers:0.25; repeatable, {several}.",
+    )
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from mlbench.cli.completions import offer_backends, offer_precisions, offer_scenarios, offer_settings, offer_workloads
+from mlbench.cli.completions import (
+    offer_backends,
+    offer_precisions,
+    offer_rounds,
+    offer_scenarios,
+    offer_settings,
+    offer_workloads,
+)
 from mlbench.contracts.power import AUTO
 from mlbench.contracts.precision import Precision
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_LANES, is_tag
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import MlbenchError, UsageError, is_unicode
@@ -136,6 +144,14 @@ weights_option = click.option(
     show_default=True,
     help="trained, or random (measures speed only).",
 )
+round_option = click.option(
+    "--round",
+    default=DEFAULT_ROUND,
+    show_default=True,
+    metavar="ROUND",
+    shell_complete=offer_rounds,
+    help="Round of MLPerf Inference whose rules hold, from `mlbench rounds`.",
+)
 accuracy_option = click.option(
     "--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Also measure accuracy, not only speed."
 )
@@ -165,7 +181,7 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def with_entry(variant: str, category: str | None, division: str, **others: Any) -> Any:
         from mlbench.rules.entry_demand import Division, EntryDemand
-        from mlbench.rules.official import Category
+        from mlbench.rules.round_parts import Category
 
         entry = EntryDemand(
             variant=variant, category=Category(category) if category else None, division=Division(division)
@@ -249,8 +265,6 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     @functools.wraps(function)
     def with_job(scheduler: Scheduler | None, **given: Any) -> Any:
-        from mlbench.planning.schedulers.suite_job import JobDemand
-
         own = {name: given.pop(name) for name in ("cpus", "memory", "devices", "image", "claim")}
         for name, value in own.items():
             is_for_containers = name in ("image", "claim")
@@ -258,7 +272,11 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 raise UsageError(f"--{name} is given without --print{' kubernetes' if is_for_containers else ''}.")
             if is_for_containers and not value and scheduler == "kubernetes":
                 raise UsageError(f"--{name} is missing.", hint=f"A Kubernetes job needs it: --{name} NAME.")
-        demand = scheduler and JobDemand(
+        if not scheduler:
+            return function(job=None, **given)
+        from mlbench.planning.schedulers.suite_job import JobDemand
+
+        demand = JobDemand(
             scheduler=scheduler,
             cpus=own["cpus"],
             memory_gib=own["memory"],
@@ -266,7 +284,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             image=own["image"] or "",
             claim=own["claim"] or "",
         )
-        return function(job=demand or None, **given)
+        return function(job=demand, **given)
 
     return with_job
 

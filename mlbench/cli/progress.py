@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from mlbench.cli.output import echo_line
 from mlbench.reports.progress import RunProgress
+from mlbench.wire.progress import ProgressMessage
 
 QUIET_PERIOD_S = 60.0
 ALONE = 0
@@ -113,7 +114,7 @@ class FollowedRun:
     def __init__(self, run: RunProgress, shown: Progress) -> None:
         self._run, self._shown = run, shown
 
-    def on_progress(self, message: Mapping[str, Any]) -> None:
+    def on_progress(self, message: ProgressMessage) -> None:
         """Handle a progress message from the run."""
         self._run.on_progress(message, time.monotonic())
         self._shown.begin_report()

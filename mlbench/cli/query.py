@@ -19,8 +19,8 @@ from mlbench.cli.output import echo, echo_json
 def command(sql: str, results: Path, as_json: bool, as_csv: bool) -> None:
     """Run SQL, in DuckDB's dialect, and print the rows.
 
-    Tables: runs, accuracy and latency come from the results folder; published, nvidia_tables and claims are MLPerf v4.1
-        and need no run.
+    Tables: runs, accuracy, latency and telemetry come from the results folder; published, nvidia_tables and claims are
+    the published results of v4.1, and need no run.
     """
     from mlbench.records.store.query import ask
     from mlbench.reports.answer import answer_csv, answer_json, answer_table

@@ -57,7 +57,7 @@ def command(
     from mlbench.comparison.cost import compute_cost
     from mlbench.comparison.history import histories_of
     from mlbench.errors import UsageError
-    from mlbench.records.store.selection import runs_like
+    from mlbench.records.store.selection import folders_of, runs_like
     from mlbench.records.store.whole_file import write_whole
     from mlbench.reports.html.page import html_page
     from mlbench.reports.summary import Content, summarise
@@ -78,7 +78,10 @@ def command(
     steps = {each.points[step.index].run_id for each in histories_of(summary.runs) for step in each.steps}
     title = _title(runs, sides, wanted, summary)
     cost = compute_cost(priced_runs, price, results) if price else None
-    content = Content(title=title, summary=summary, comparison=comparison, steps=frozenset(steps), cost=cost)
+    folders = folders_of(results, (*runs, *(sides or ())), summary.runs)
+    content = Content(
+        title=title, summary=summary, comparison=comparison, steps=frozenset(steps), cost=cost, folders=folders
+    )
     is_picture = output and not markdown and output.suffix in (".svg", ".png")
     text = "" if is_picture else summary_markdown(content) if markdown else html_page(content)
     if output:

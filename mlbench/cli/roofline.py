@@ -20,13 +20,13 @@ def command(again: bool, as_json: bool) -> None:
 
     Later runs report their percentage of it.
     """
-    from mlbench.records.machine.environment import observe_environment
+    from mlbench.records.environment import observe_environment
     from mlbench.roofline.ceilings import ceilings_file, load_ceilings, measure_ceilings
 
     environment = observe_environment()
     ceilings = None if again else load_ceilings(environment)
     if ceilings is None:
-        ceilings = measure_ceilings(environment, lambda progress: echo_line(f"{progress['stage']} ...", to_stderr=True))
+        ceilings = measure_ceilings(environment, lambda progress: echo_line(f"{progress.stage} ...", to_stderr=True))
     if as_json:
         echo_json(ceilings.model_dump_json(indent=2))
         return

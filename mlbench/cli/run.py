@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from mlbench.cli.axis_options import axis_options, repeats_option
 from mlbench.cli.budget import TimeForTurns, until_sure_options
-from mlbench.cli.completions import offer_backends, offer_scenarios, offer_workloads
+from mlbench.cli.completions import offer_workloads
 from mlbench.cli.model_options import model_options
 from mlbench.cli.options import (
-    PrecisionName,
     accuracy_option,
     entry_options,
     job_options,
@@ -25,14 +25,15 @@ from mlbench.cli.options import (
     profile_option,
     quiet_option,
     results_or_out_option,
+    round_option,
     tag_option,
     tier_option,
     weights_option,
 )
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
-from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
+    from mlbench.comparison.backends import FasterBackend
     from mlbench.discovery import Plugins
     from mlbench.planning.run_plan import RunMatrix, RunPlan
     from mlbench.planning.schedulers.suite_job import JobDemand
@@ -49,42 +50,19 @@ _OF_A_SUITE = (
 @click.command("run")
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", shell_complete=offer_workloads)
 @model_options
-@click.option(
-    "--backend",
-    "backends",
-    multiple=True,
-    metavar="BACKEND",
-    shell_complete=offer_backends,
-    help="Backend, from `mlbench list`; repeatable.  [default: the best available]",
-)
-@click.option(
-    "--scenario",
-    "scenarios",
-    multiple=True,
-    metavar="SCENARIO",
-    shell_complete=offer_scenarios,
-    help="Scenario, from `mlbench list`; repeatable.  [default: all that the rules define; of your own model Offline]",
+@axis_options(
+    backend="the fastest in earlier runs, or the best available",
+    scenario="all that the rules define; of your own model Offline",
+    precision="the backend's first",
+    transform="applied in order",
 )
 @profile_option
 @tier_option
-@click.option(
-    "--precision",
-    "precisions",
-    multiple=True,
-    type=PrecisionName(),
-    help="Precision to compute in; repeatable.  [default: the backend's first]",
-)
 @weights_option
 @accuracy_option
+@round_option
 @entry_options
-@click.option(
-    "--repeat",
-    "repeats",
-    type=click.IntRange(1, MOST_REPEATS),
-    default=1,
-    show_default=True,
-    help="Runs of each combination, interleaved; five or more let `mlbench compare` see small changes.",
-)
+@repeats_option
 @tag_option
 @power_option
 @network_options
@@ -112,12 +90,14 @@ def command(
 ) -> int:
     """Measure each WORKLOAD on each backend in each scenario; every combination is a run.
 
-    Without a workload all of them run, without a backend the best available one, without a scenario all that the rules
-    define. Exit status: 0 when every run is valid and accurate, 1 otherwise, 2 for wrong usage.
+    Without a workload all of them run, without a scenario all that the rules define. Without a backend the best
+    available one runs, or one that earlier runs on this machine showed to be faster. Exit status: 0 when every run is
+    valid and accurate, 1 otherwise, 2 for wrong usage.
     """
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
     from mlbench.planning.run_plan import RunMatrix, plan_runs, plan_suite
+    from mlbench.planning.suite import read_suite
 
     plugins, matrix = Plugins.discover(), RunMatrix(**matrix_fields)
     if suite:
@@ -126,19 +106,21 @@ def command(
         _refuse_besides_until_sure(matrix, network, as_json)
     if job and as_json:
         raise UsageError("--json is given together with --print.", hint="--print prints a job and no records.")
-    printed = _Printed(results=matrix.results, as_json=as_json, is_quiet=is_quiet, until=until)
+    printed = Printed(results=matrix.results, as_json=as_json, is_quiet=is_quiet, until=until)
     how: dict[str, Any] = {name: getattr(matrix, name) for name in ("results", "overrides", "parallel")}
     how["fresh"] = fresh
     if job:
         return _print_job(job, suite, plugins, **how)
     if suite:
-        return _make_and_print(plan_suite(suite, plugins, **how), plugins, printed)
+        return make_and_print(plan_suite(read_suite(suite), plugins, **how), plugins, printed)
     if network:
         matrix = _on_nodes(matrix, network, plugins)
     plan = plan_runs(matrix, plugins)
     for each in plan.undefined:
         echo_line(str(each), to_stderr=True)
-    return _make_and_print(plan, plugins, replace(printed, has_chosen_backend=not matrix.backends))
+    if plan.ranked and not is_quiet:
+        _print_choice(plan)
+    return make_and_print(plan, plugins, replace(printed, has_chosen_backend=not matrix.backends))
 
 
 def _on_nodes(matrix: RunMatrix, network: NetworkSpec, plugins: Plugins) -> RunMatrix:
@@ -148,6 +130,7 @@ def _on_nodes(matrix: RunMatrix, network: NetworkSpec, plugins: Plugins) -> RunM
         UsageError: a node does not answer, or they differ.
     """
     from mlbench.cluster.demand import NetworkDemand, entry_over_network
+    from mlbench.rules.official import round_named
     from mlbench.rules.own import rules_of
 
     demand = NetworkDemand.of_spec(network)
@@ -156,7 +139,7 @@ def _on_nodes(matrix: RunMatrix, network: NetworkSpec, plugins: Plugins) -> RunM
         matrix,
         workloads=matrix.workloads or (node.workload,),
         backends=matrix.backends or (node.backend,),
-        entry=entry_over_network(matrix.entry, rules_of(plugins.workload(node.workload))),
+        entry=entry_over_network(matrix.entry, rules_of(plugins.workload(node.workload), round_named(matrix.round))),
         network=demand,
     )
 
@@ -201,7 +184,7 @@ def _print_job(demand: JobDemand, suite: Path | None, plugins: Plugins, **how: A
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Printed:
+class Printed:
     """How runs are printed."""
 
     results: Path
@@ -211,9 +194,11 @@ class _Printed:
     """Whether mlbench chose the backend, as the user named none."""
     until: TimeForTurns | None = None
     """The time for turns of several backends; None: no turns."""
+    full_weights: int = 0
+    """`Workload.full_weights`, to print which devices have room for them; 0: nothing is printed."""
 
 
-def _make_and_print(plan: RunPlan, plugins: Plugins, printed: _Printed) -> int:
+def make_and_print(plan: RunPlan, plugins: Plugins, printed: Printed) -> int:
     """Make the runs of a plan that are missing, print all of them, and return the exit status."""
     from mlbench.cli.run_maker import how_to_go_on, run_and_print
     from mlbench.running.notices import suite_notices
@@ -225,13 +210,13 @@ def _make_and_print(plan: RunPlan, plugins: Plugins, printed: _Printed) -> int:
             records = [*plan.done, *run_and_print(plan.requests, plugins, plan.shared, **how)]
     except KeyboardInterrupt:
         if made and not printed.as_json:
-            _print([*plan.done, *made.values()], printed.results)
+            _print([*plan.done, *made.values()], replace(printed, until=None))
         echo_wrapped(how_to_go_on(plan, made), 2, to_stderr=True)
         raise
     if printed.as_json:
         echo_json("[" + ",".join(record.text() for record in records) + "]")
         return _status(records, plan)
-    _print(records, printed.results, printed.until)
+    _print(records, printed)
     if printed.has_chosen_backend:
         _print_faster_backends(records, printed.results)
     return _status(records, plan)
@@ -241,19 +226,22 @@ def _status(records: Sequence[RunRecord], plan: RunPlan) -> int:
     return 0 if records and len(records) >= plan.asked and all(record.is_good for record in records) else 1
 
 
-def _print(records: Sequence[RunRecord], results: Path, until: TimeForTurns | None = None) -> None:
+def _print(records: Sequence[RunRecord], printed: Printed) -> None:
     if records:
         from rich.console import Console
 
-        from mlbench.reports.console import conditions, precision_table, table
+        from mlbench.reports.console import conditions, table
+        from mlbench.reports.precision_table import precision_table, size_lines
         from mlbench.reports.text_table import WIDTH, print_line
 
         console = Console(width=terminal_width() or WIDTH)
         console.print(table(records, console.width))
-        if len({record.precision for record in records}) > 1:
+        if len({record.precision_and_transform for record in records}) > 1:
             console.print(precision_table(records))
+            for line in size_lines(records, printed.full_weights):
+                echo_wrapped(line, 2)
         print_line(console, conditions(records))
-        _print_backends(records, results, until)
+        _print_backends(records, printed.results, printed.until)
 
 
 def _print_backends(records: Sequence[RunRecord], results: Path, until: TimeForTurns | None) -> None:
@@ -283,20 +271,38 @@ def _print_backends(records: Sequence[RunRecord], results: Path, until: TimeForT
             measured.close()
 
 
+def _print_choice(plan: RunPlan) -> None:
+    """Print which backends the plan chose, and why."""
+    for each in plan.faster:
+        echo_wrapped(f"{_format_faster(each)}: it runs.", 2, to_stderr=True)
+    if len(plan.faster) < plan.asked:
+        others = " for the other runs" if plan.faster else ""
+        echo_wrapped(
+            f"{plan.ranked} runs{others}, the best backend by rank: no earlier run on this machine shows a faster one.",
+            2,
+            to_stderr=True,
+        )
+
+
+def _format_faster(each: FasterBackend) -> str:
+    """Return how much faster a backend was in an earlier run."""
+    from mlbench.reports.units import quantity, three_digits
+
+    run, other = each.run, each.other
+    speeds = [quantity(record.result.value, record.result.unit) for record in (other, run) if record.result]
+    return (
+        f"{run.workload} {run.scenario}: {other.backend} was {three_digits(each.ratio)} times as fast as "
+        f"{run.backend} in an earlier run ({' against '.join(speeds)})"
+    )
+
+
 def _print_faster_backends(records: Sequence[RunRecord], results: Path) -> None:
     """Print earlier runs on other backends that were faster than the default backend now."""
     from mlbench.comparison.backends import faster_backends
     from mlbench.records.store.index import folders_where
     from mlbench.records.store.reading import read_runs
-    from mlbench.reports.units import quantity, three_digits
 
     for workload in dict.fromkeys(record.workload for record in records):
         ours = [record for record in records if record.workload == workload]
         for each in faster_backends(ours, read_runs(folders_where(results, workload=workload))):
-            run, other = each.run, each.other
-            speeds = [quantity(record.result.value, record.result.unit) for record in (other, run) if record.result]
-            echo_wrapped(
-                f"{run.workload} {run.scenario}: {other.backend} was {three_digits(each.ratio)} times as fast as "
-                f"{run.backend} in an earlier run ({' against '.join(speeds)}): --backend {other.backend}",
-                2,
-            )
+            echo_wrapped(f"{_format_faster(each)}: --backend {each.other.backend}", 2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlbench.cli.output import echo_line, echo_wrapped
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
     from mlbench.running.lane_log import LanePlace
+    from mlbench.wire.progress import ProgressMessage
 
 _SHOWS_ERRORS = ("load", "compile")
 """A run's first stages: they find mistakes in the request, before a run is made."""
@@ -182,13 +183,13 @@ class _Runs:
                 echo_wrapped(f"  {problem}", 4, to_stderr=True)
         return record
 
-    def _on_progress(self, progress: FollowedRun, workload: str, message: Mapping[str, Any]) -> None:
+    def _on_progress(self, progress: FollowedRun, workload: str, message: ProgressMessage) -> None:
         """Show a run's progress; the first one without an error prints the expected time of all."""
         from mlbench.records.run_record import EXPORT
 
-        if message["stage"] not in _SHOWS_ERRORS and self.announcement:
+        if message.stage not in _SHOWS_ERRORS and self.announcement:
             self.announce()
-        if message["stage"] == EXPORT and workload not in self.exporting and not self.is_quiet:
+        if message.stage == EXPORT and workload not in self.exporting and not self.is_quiet:
             self.exporting.add(workload)
             with self.shown.paused():
                 echo_wrapped(f"{workload}: {_FIRST_EXPORT}", 2, to_stderr=True)

@@ -53,7 +53,7 @@ def as_search(function: Callable[..., int]) -> Callable[..., int]:
         workload: str | None,
         model: UserModel | None,
         profile: str,
-        overrides: dict[str, Any],
+        overrides: dict[str, object],
         **given: Any,
     ) -> int:
         from mlbench.contracts.workload import Profile, Weights
@@ -71,7 +71,7 @@ def as_search(function: Callable[..., int]) -> Callable[..., int]:
             workload, overrides = model.workload_name(plugins), {**model.settings(), **overrides}
         assert workload
         only_profile = plugins.workload_of(workload, overrides).only_profile
-        as_given = ("scenario", "wants_accuracy", "power", "results")
+        as_given = ("scenario", "round", "wants_accuracy", "power", "results")
         request = TuneRequest(
             workload=workload,
             overrides=overrides,

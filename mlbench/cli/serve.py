@@ -163,7 +163,7 @@ def _settings_of(served: dict[str, str], overrides: dict[str, str], plugins: Plu
 def _facts_of(served: dict[str, str], name: str, own: dict[str, Any], plugins: Plugins) -> NodeRecord:
     from pydantic import ValidationError
 
-    from mlbench.records.machine.environment import observe_environment
+    from mlbench.records.environment import observe_environment
     from mlbench.records.node_record import NodeRecord
     from mlbench.system.documents import first_problem
     from mlbench.version import __version__

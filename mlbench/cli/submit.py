@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.completions import offer_rounds
 from mlbench.cli.options import output_option, results_option
 from mlbench.cli.output import echo_json, echo_line
 from mlbench.cli.submit_build import command as build
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.group("submit")
 def command() -> None:
-    """Submission trees, as MLCommons' submission checker v4.1 reads them."""
+    """Submission trees, as MLCommons' submission checker of their round reads them."""
 
 
 command.add_command(plan)
@@ -31,17 +32,26 @@ command.add_command(build)
 
 @command.command("check")
 @click.argument("tree", type=click.Path(path_type=Path))
+@click.option(
+    "--round",
+    "round_name",
+    metavar="ROUND",
+    shell_complete=offer_rounds,
+    help="Round of TREE.  [default: by the seeds in its logs]",
+)
 @click.option("--notes", is_flag=True, help="Also print findings that invalidate no result.")
 @click.option("--json", "as_json", is_flag=True, help="Print results and findings as JSON.")
-def check(tree: Path, notes: bool, as_json: bool) -> int:
+def check(tree: Path, round_name: str | None, notes: bool, as_json: bool) -> int:
     """Check every result in TREE, the folder that holds closed, open or network.
 
-    TREE may be any submitter's. Each result is a line with its verdict, and each finding says how the official checker
-    decides. TREE is never changed. Exit status: 0, or 1 when a result was refused.
+    TREE may be any submitter's, of any round that `mlbench rounds` lists. Each result is a line with its verdict, and
+    each finding says how the official checker of the round decides. TREE is never changed. Exit status: 0, or 1 when a
+    result was refused.
     """
+    from mlbench.rules.official import round_named
     from mlbench.submission.checking.whole_tree import check_tree
 
-    checked = check_tree(tree)
+    checked = check_tree(tree, round_named(round_name) if round_name else None)
     if as_json:
         echo_json(_json(checked))
     else:
@@ -98,7 +108,7 @@ def _tell(checked: TreeCheck, *, notes: bool) -> None:
     count = len(checked.entries)
     echo_line(
         f"{checked.accepted} of {plural(count, 'result')} accepted; "
-        f"the official checker v4.1 would accept {checked.accepted_officially}."
+        f"the official checker {checked.round} would accept {checked.accepted_officially}."
     )
 
 
@@ -126,6 +136,7 @@ def _json(checked: TreeCheck) -> str:
     entries = [
         {
             "path": each.entry.path,
+            "round": each.entry.round.name,
             "value": each.result.value if each.result else None,
             "unit": each.result.unit if each.result else None,
             "scores": dict(each.scores),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.options import output_option, results_option, word_options
+from mlbench.cli.options import output_option, results_option, round_option, word_options
 from mlbench.cli.output import echo_line
-from mlbench.rules.official import Category
+from mlbench.rules.round_parts import Category
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Accuracy target of the entries; repeatable.  [default: each that a run meets]",
 )
+@round_option
 @results_option
 @word_options
 def command(
@@ -65,6 +66,7 @@ def command(
     division: str,
     categories: tuple[str, ...],
     variants: tuple[str, ...],
+    round: str,
     results: Path,
     word: OwnWord,
 ) -> None:
@@ -75,13 +77,14 @@ def command(
     check` accepts the finished tree. Logs are copied unchanged, and only if they confirm the record.
     """
     from mlbench.discovery import Plugins
+    from mlbench.rules.official import round_named
     from mlbench.submission.building.build import build_tree, check_place
     from mlbench.submission.building.entries import choose_entries
     from mlbench.submission.building.system import read_system, with_recorded
 
     check_place(output)
     of = [Category(each) for each in dict.fromkeys(categories)]
-    system, plugins = read_system(description, submitter, division, of), Plugins.discover()
+    system, plugins = read_system(description, submitter, division, of, round_named(round)), Plugins.discover()
     stored = list(stored_runs(results, runs, plugins))
     entries = choose_entries(system, stored, variants, are_named=bool(runs))
     system = with_recorded(system, entries[0].run.record)

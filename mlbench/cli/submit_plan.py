@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mlbench.cli.completions import offer_backends
-from mlbench.cli.options import output_option, results_option
+from mlbench.cli.options import output_option, results_option, round_option
 from mlbench.cli.output import echo_json, echo_line, terminal_width
-from mlbench.rules.official import Category
+from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.rules.round_parts import Category
 
 if TYPE_CHECKING:
     from mlbench.planning.requests import RunRequest
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Division of the submission.",
 )
+@round_option
 @click.option(
     "--backend", shell_complete=offer_backends, help="Backend for the missing runs.  [default: the best available]"
 )
@@ -50,6 +52,7 @@ def command(
     runs: tuple[str, ...],
     categories: tuple[str, ...],
     division: str,
+    round: str,
     backend: str | None,
     machine: str | None,
     output: Path | None,
@@ -64,8 +67,9 @@ def command(
     missing, 1 otherwise.
     """
     from mlbench.discovery import Plugins
-    from mlbench.records.machine.environment import observe_environment
+    from mlbench.records.environment import observe_environment
     from mlbench.rules.entry_demand import Division
+    from mlbench.rules.official import round_named
     from mlbench.submission.planning import missing_runs, plan_entry, required_entries
 
     plugins = Plugins.discover()
@@ -75,19 +79,22 @@ def command(
         _check_network(categories, output)
     default = [Category.DATACENTER] if is_network else [*Category]
     of = [Category(each) for each in dict.fromkeys(categories)] or default
+    required = required_entries(of, round_named(round))
     records, here = _records(results, runs), machine or observe_environment().machine
-    plan = [plan_entry(required, records, here, division, is_network=is_network) for required in required_entries(of)]
-    requests = [_request(*each, chosen, results) for each in missing_runs(plan)]
+    plan = [plan_entry(each, records, here, division, is_network=is_network) for each in required]
+    missing = missing_runs(plan)
+    here_too = [each for each in missing if each[0] in plugins.workloads]
+    requests = [_request(*each, chosen, results, round) for each in here_too]
     if output:
         _write_suite(output, requests)
     times = _times(requests, results)
     if as_json:
         echo_json(_json(plan, requests, times))
     else:
-        _print(plan, times)
+        _print(plan, times, plugins.workloads)
         if output and requests:
             echo_line(f"mlbench run --suite {output} makes these runs.")
-    return 1 if requests else 0
+    return 1 if missing else 0
 
 
 def _check_network(categories: Sequence[str], output: Path | None) -> None:
@@ -114,13 +121,19 @@ def _records(results: Path, names: Sequence[str]) -> list[RunRecord]:
         return []  # there is no run yet
 
 
-def _request(workload: str, scenario: str, backend: str, results: Path) -> RunRequest:
+def _request(workload: str, scenario: str, backend: str, results: Path, round_name: str) -> RunRequest:
     from mlbench.contracts.workload import Profile
     from mlbench.planning.requests import RunRequest
     from mlbench.rules.tiers import Tier
 
     return RunRequest(
-        workload=workload, backend=backend, scenario=scenario, profile=Profile.FULL, tier=Tier.VALID, results=results
+        workload=workload,
+        backend=backend,
+        scenario=scenario,
+        profile=Profile.FULL,
+        tier=Tier.VALID,
+        results=results,
+        round=round_name,
     )
 
 
@@ -131,7 +144,7 @@ def _times(requests: Sequence[RunRequest], results: Path) -> list[ExpectedTime]:
     return [known.expect(each) for each in requests]
 
 
-def _print(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> None:
+def _print(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime], known: Container[str]) -> None:
     from rich.console import Console
 
     from mlbench.reports.console import short_ids
@@ -145,7 +158,9 @@ def _print(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> None:
         required = each.required
         tests = " ".join(test.removeprefix("TEST") for test in required.tests) or "-"
         found = " ".join(filter(None, (names.get(each.nearest.run_id) if each.nearest else "", each.obstacle)))
-        rows.append(("+".join(required.categories), required.model, required.scenario, tests, found))
+        found = found if required.workload in known else "no workload of mlbench"
+        scenario = " or ".join((required.scenario, *required.instead))
+        rows.append(("+".join(required.categories), required.model, scenario, tests, found))
     shown = table("", ("category", "entry", "scenario", "tests", "run"), rows)
     Console(width=terminal_width() or 160).print(wrapped_table(shown))
     for line in _sums(plan, times):
@@ -157,10 +172,10 @@ def _sums(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> Iterat
     from mlbench.records.expected_cost import ExpectedTime
     from mlbench.reports.preflight import spell_time
     from mlbench.reports.units import plural, rough_time
-    from mlbench.submission.planning import least_time_of_tests_s, owed_tests
+    from mlbench.submission.planning import least_time_of_tests_s, owed_tests, select_needed
 
     for category in Category:
-        if of := [each for each in plan if category in each.required.categories]:
+        if of := [each for each in select_needed(plan) if category in each.required.categories]:
             served = sum(bool(each.run) for each in of)
             yield f"{category}: {served} of {len(of)} entries have a run."
     if times:
@@ -178,6 +193,7 @@ def _json(plan: Sequence[PlannedEntry], requests: Sequence[RunRequest], times: S
             "model": each.required.model,
             "scenario": each.required.scenario,
             "variant": each.required.variant,
+            "instead": [*each.required.instead],
             "tests": [*each.required.tests],
             "run": each.run.run_id if each.run else None,
             "nearest": each.nearest.run_id if each.nearest else None,
@@ -199,5 +215,6 @@ def _write_suite(file: Path, requests: Sequence[RunRequest]) -> None:
     lines = ["# What a submission lacks, by mlbench submit plan", 'name = "submission"']
     for each in requests:
         lines += ["", "[[runs]]", f'workload = "{each.workload}"', f'backend = "{each.backend}"']
+        lines += [f'round = "{each.round}"'] if each.round != DEFAULT_ROUND else []
         lines += [f'scenario = "{each.scenario}"', f'profile = "{each.profile}"', f'tier = "{each.tier}"']
     write_whole(file, "\n".join([*lines, ""]))

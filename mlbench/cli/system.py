@@ -35,7 +35,7 @@ def describe(own: tuple[Path, ...], network: bool, output: Path | None) -> int:
     JSON file and pass it with --from. The framework field lists all installed libraries: name those that your results
     use. Exit status: 0 when no field is empty, 1 otherwise.
     """
-    from mlbench.records.machine.environment import observe_environment
+    from mlbench.records.environment import observe_environment
     from mlbench.records.machine.host_hardware import observe_host_hardware
     from mlbench.records.store.whole_file import write_whole
     from mlbench.submission.system_description import describe_network, describe_system, empty_fields

@@ -26,12 +26,17 @@ class _Installed:
 
 
 def _list_installed() -> _Installed:
-    """Return workloads and backends that are listed even without a run, except backends that run only when named."""
+    """Return workloads and backends that are listed even without a run: those that run where none is named."""
+    from mlbench.contracts.rules import DEFAULT_ROUND
     from mlbench.discovery import Plugins
-    from mlbench.rules.official_table import scenarios_of
+    from mlbench.rules.round_files import has_rules, scenarios_of
 
     plugins = Plugins.discover()
-    scenarios = {name: scenarios_of(workload) for name, workload in plugins.workloads.items() if workload.is_default}
+    scenarios = {
+        name: scenarios_of(workload)
+        for name, workload in plugins.workloads.items()
+        if workload.is_default and has_rules(workload, DEFAULT_ROUND)
+    }
     return _Installed(
         workloads={
             name: [each.name for each in plugins.scenarios.values() if each.name in defined]
@@ -49,17 +54,26 @@ def _list_installed() -> _Installed:
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=offer_runs)
 @filter_options
 @results_option
+@click.option("--all", "wants_all", is_flag=True, help="Print all runs, not only the newest of those that are alike.")
 @click.option("--markdown", is_flag=True, help="Print a table of workloads by backends with the scenarios that pass.")
-def command(runs: tuple[str, ...], wanted: Filter, results: Path, markdown: bool) -> None:
-    """Print RUNs (runs, folders, baselines, tags), or all runs of the results folder, as a table."""
+def command(runs: tuple[str, ...], wanted: Filter, results: Path, wants_all: bool, markdown: bool) -> None:
+    """Print RUNs (runs, folders, baselines, tags), or the newest runs of the results folder, as a table.
+
+    Runs of the same request under the same conditions are alike. --newest counts all of them.
+    """
     from rich.console import Console
 
-    from mlbench.records.store.selection import Filter, select_records
+    from mlbench.records.store.selection import Filter, newest_of_each_kind, select_records
     from mlbench.reports.console import table
     from mlbench.reports.matrix import matrix
     from mlbench.reports.text_table import WIDTH
+    from mlbench.reports.units import plural
 
-    records = select_records(results, runs, wanted)
+    left_out = 0
+    if runs or wants_all or wanted.newest is not None:
+        records = select_records(results, runs, wanted)
+    else:
+        records, left_out = newest_of_each_kind(results, wanted)
     is_all = not runs and wanted == Filter()
     if markdown:
         installed = _list_installed() if is_all else _Installed(workloads={}, backends={})
@@ -67,3 +81,5 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, markdown: bool
     else:
         console = Console(width=terminal_width() or WIDTH)
         console.print(table(records, console.width))
+        if left_out:
+            echo(f"{plural(left_out, 'older run')} like these; --all lists them too.")

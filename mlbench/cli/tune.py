@@ -17,6 +17,7 @@ from mlbench.cli.options import (
     power_option,
     profile_option,
     results_option,
+    round_option,
     weights_option,
 )
 from mlbench.cli.output import echo_json, echo_line
@@ -33,8 +34,8 @@ from mlbench.cli.tune_settings import print_settings_plan, save_found, searched_
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
+    from mlbench.toolkit.rate_search import RateObservation
     from mlbench.tuner.find_rate import TuneOutcome
-    from mlbench.tuner.search.rate_search import Observation
     from mlbench.tuner.tune_plan import TunePlan, TuneRequest
 
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 )
 @precision_option
 @weights_option
+@round_option
 @accuracy_option
 @power_option
 @limit_option
@@ -145,7 +147,7 @@ def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool
     from mlbench.reports.tune import trial_line
     from mlbench.tuner.find_rate import find_rate
 
-    def show(observation: Observation, is_stored: bool) -> None:
+    def show(observation: RateObservation, is_stored: bool) -> None:
         echo_line(trial_line(observation, is_stored=is_stored), to_stderr=True)
 
     make_results_folder(plan.base.results)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.contracts.rules import DEFAULT_ROUND
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,7 @@ def searched_name(base: ResolvedRequest) -> str:
 
 
 def save_found(
-    base: ResolvedRequest, values: Mapping[str, Any], run_ids: Sequence[str], limits: Mapping[str, Any]
+    base: ResolvedRequest, values: Mapping[str, object], run_ids: Sequence[str], limits: Mapping[str, object]
 ) -> Path:
     """Save the settings that a search found, with the runs that show it, for later runs like these.
 
@@ -82,7 +83,9 @@ def save_found(
     from mlbench.system.folders import tuned_settings_file
     from mlbench.tuner.tuned_settings import save_entry
 
-    when = {name: str(getattr(base, name)) for name in ("workload", "backend", "scenario", "profile", "precision")}
+    names = ["workload", "backend", "scenario", "profile", "precision"]
+    names += [] if base.round == DEFAULT_ROUND else ["round"]
+    when = {name: str(getattr(base, name)) for name in names}
     how = {
         "by": "mlbench tune",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -14,7 +14,8 @@ from mlbench.errors import UsageError
 from mlbench.records.job_spec import NetworkSpec
 from mlbench.records.node_record import NodeRecord
 from mlbench.rules.entry_demand import Division, EntryDemand
-from mlbench.rules.official import Category, WorkloadRules
+from mlbench.rules.official import WorkloadRules
+from mlbench.rules.round_parts import Category
 
 _SHARED: Mapping[str, Callable[[NodeRecord], Any]] = {
     "workload": lambda node: node.workload,

@@ -24,6 +24,7 @@ from mlbench.execution.instances.messages import Message
 from mlbench.records.job_spec import NetworkSpec
 from mlbench.records.node_record import NodeRecord
 from mlbench.system.documents import first_problem
+from mlbench.system.guards import undo_on_error
 
 CONNECTS_WITHIN_S = 10.0
 _ANSWERS_WITHIN_S = 10.0
@@ -56,7 +57,7 @@ class Dialer:
         while True:
             try:
                 return self._dial(address)
-            except Exception as error:
+            except (OSError, NotOurProtocolError, RefusedError, UsageError) as error:
                 left -= 1
                 if not left or not isinstance(error, (ConnectionResetError, BrokenPipeError, ClosedError)):
                     raise _refusal(address, error, has_tls=bool(self.tls)) from None
@@ -64,19 +65,16 @@ class Dialer:
 
     def _dial(self, address: Address) -> socket.socket:
         line = socket.create_connection((address.host, address.port), CONNECTS_WITHIN_S)
-        try:
+        with undo_on_error(lambda: line.close()):  # noqa: PLW0108 - the wrapped one, once there is one
             line.settimeout(HANDSHAKE_S)
             if self.tls:
                 line = self.tls.wrap_socket(line, server_hostname=address.host)
             greet_node(line, self.token)
-        except BaseException:
-            line.close()
-            raise
         return line
 
 
-def _refusal(address: Address, error: Exception, *, has_tls: bool) -> Exception:
-    """Return a readable error for a failed connection; other errors are unchanged."""
+def _refusal(address: Address, error: Exception, *, has_tls: bool) -> UsageError:
+    """Return a readable error for a failed connection."""
     match error:
         case UsageError():
             what, hint = f"node {address}: {error.message}", error.hint
@@ -92,8 +90,6 @@ def _refusal(address: Address, error: Exception, *, has_tls: bool) -> Exception:
         case OSError():
             what = f"{address} does not answer: {error.strerror or error}."
             hint = "Start it there with `mlbench serve`."
-        case _:
-            return error
     return UsageError(what, hint=hint)
 
 

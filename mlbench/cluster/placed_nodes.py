@@ -11,6 +11,7 @@ from mlbench.errors import UsageError
 from mlbench.execution.instances.messages import Line
 from mlbench.execution.instances.refusals import refusal_in
 from mlbench.execution.processes.side_process import SideProcess
+from mlbench.system.guards import undo_on_error
 
 _ENDS_WITHIN_S = 10.0
 
@@ -48,11 +49,8 @@ class PlacedNodes:
         self._process = SideProcess("mlbench.cluster.ray_process")
         self._line = Line(self._process.line)
         self._thread = threading.Thread(target=self._listen, name="mlbench-ray", daemon=True)
-        try:
+        with undo_on_error(self.close):
             self._place(placement)
-        except BaseException:
-            self.close()
-            raise
         self._thread.start()
 
     def _place(self, placement: Placement) -> None:

@@ -29,6 +29,7 @@ from mlbench.execution.instances.messages import Line
 from mlbench.execution.instances.refusals import send_refusal
 from mlbench.execution.processes.failures import ProcessEndedError, error_from_wire
 from mlbench.execution.processes.started_process import take_socket
+from mlbench.system.guards import convert_errors, undo_on_error
 
 AUTO, LOCAL = "auto", "local"
 
@@ -83,11 +84,8 @@ class _Nodes:
         self._ray = ray
         self.version: str = ray.__version__
         _connect(ray, asked.cluster)
-        try:
+        with undo_on_error(self.give_back):
             self._place(asked)
-        except BaseException:
-            self.give_back()
-            raise
 
     def _place(self, asked: Placement) -> None:
         from ray.util.placement_group import placement_group
@@ -117,13 +115,8 @@ class _Nodes:
         self.addresses = [self._started(each.start.remote(bundle["CPU"])) for each in self._actors]
 
     def _started(self, answer: Any) -> str:
-        try:
+        with convert_errors(_not_started):
             found = self._ray.get(answer)
-        except Exception as error:
-            raise UsageError(
-                f"a node of the cluster cannot start mlbench: {_reason(error)}.",
-                hint="Install the same mlbench and Ray on all of them.",
-            ) from error
         if found.error is not None:
             refusal = error_from_wire(found.error)
             if isinstance(refusal, ProcessEndedError):
@@ -153,6 +146,13 @@ class _Nodes:
         self._ray.shutdown()
 
 
+def _not_started(error: Exception) -> UsageError:
+    return UsageError(
+        f"a node of the cluster cannot start mlbench: {_reason(error)}.",
+        hint="Install the same mlbench and Ray on all of them.",
+    )
+
+
 def _wait_for_end(line: Line, closed: threading.Event) -> None:
     while line.receive() is not None:
         pass
@@ -163,15 +163,15 @@ def _connect(ray: Any, cluster: str) -> None:
     options = {"include_dashboard": False} if cluster == LOCAL else {}
     if cluster not in (AUTO, LOCAL):
         _check_answers(cluster)
-    try:
-        ray.init(address=cluster, logging_level=logging.WARNING, **options)
-    except Exception as error:  # Ray's, of many kinds
+
+    def refuse(error: Exception) -> UsageError:
         what = {AUTO: "this machine is in no Ray cluster", LOCAL: "Ray does not start on this machine"}.get(
             cluster, f"no Ray cluster can be used at {cluster}"
         )
-        raise UsageError(
-            f"{what}: {_reason(error)}.", hint="Set execution.cluster to HOST:PORT of its head."
-        ) from error
+        return UsageError(f"{what}: {_reason(error)}.", hint="Set execution.cluster to HOST:PORT of its head.")
+
+    with convert_errors(refuse):
+        ray.init(address=cluster, logging_level=logging.WARNING, **options)
 
 
 def _check_answers(cluster: str) -> None:

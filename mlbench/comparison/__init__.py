@@ -38,12 +38,4 @@ __all__ = [
     "steps_in",
 ]
 
-__getattr__ = lazy_names(
-    globals(),
-    {
-        "mlbench.comparison.effect": ("Effect", "detectable_loss", "is_bimodal", "mean_interval"),
-        "mlbench.comparison.steps": ("steps_in",),
-        "mlbench.comparison.tested": ("Tested", "compare_pairs", "compare_values"),
-        "mlbench.comparison.verdicts": ("Decision", "Number", "SpeedVerdict", "judge_together"),
-    },
-)
+__getattr__ = lazy_names(globals())

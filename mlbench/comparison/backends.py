@@ -101,8 +101,9 @@ class FasterBackend:
 def faster_backends(records: Sequence[RunRecord], earlier: Sequence[RunRecord]) -> Iterator[FasterBackend]:
     """Yield the fastest backend of earlier runs for each run of these that it beats by more than the margin.
 
-    Throughputs alone are compared, of valid runs in the same precision and under the same conditions. Of another
-    backend the newest run counts whose answers were tested and are accurate: one that computes nothing is the fastest.
+    Results are compared, so no runs that were sent a rate, of valid runs in the same precision and under the same
+    conditions. Of another backend the newest run counts whose answers were tested and are accurate: one that computes
+    nothing is the fastest.
     It is a hint and no verdict: they are single runs of other times.
 
     Args:
@@ -110,15 +111,17 @@ def faster_backends(records: Sequence[RunRecord], earlier: Sequence[RunRecord]) 
         earlier: others, of these kinds but for the backend among them.
     """
     for group in _grouped([*earlier, *records], _ACROSS[:1]):
-        counting = [run for run in group if run.is_good and not why_not_counted(run)]
+        counting = [
+            run for run in group if run.is_good and not why_not_counted(run) and run.result and run.result.value
+        ]
         in_time = sorted(counting, key=_created)
         newest = {run.backend: run for run in in_time}
         tested = {run.backend: run for run in in_time if run.verdict and run.verdict.is_accurate}
         for run in records:
-            if newest.get(run.backend) is run and run.scenario_facts.sends_all_at_once:
+            if newest.get(run.backend) is run and run.scenario_facts.compared_by == "result":
                 others = [other for name, other in tested.items() if name != run.backend and _are_alike(run, other)]
-                fastest = max(others, key=_throughput, default=run)
-                ratio = _throughput(fastest) / _throughput(run)
+                fastest = max(others, key=_speed, default=run)
+                ratio = _speed(fastest) / _speed(run)
                 if ratio > 1 + MARGIN:
                     yield FasterBackend(run=run, other=fastest, ratio=ratio)
 
@@ -133,9 +136,9 @@ def _created(run: RunRecord) -> datetime:
     return run.created
 
 
-def _throughput(run: RunRecord) -> float:
+def _speed(run: RunRecord) -> float:
     assert run.result and run.result.value is not None
-    return run.result.value
+    return run.result.value if run.result.higher_is_better else 1 / run.result.value
 
 
 def _compare(

@@ -122,9 +122,12 @@ def _differing(
 
 
 def across_with_what_follows(across: Collection[str]) -> Collection[str]:
-    """Return the facts that may differ: those compared across, and tuning and traffic where they follow from these."""
+    """Return the facts that may differ: those compared across, and those that follow from these."""
     found = [*across, *(["tuning"] if any(fact in IDENTITY for fact in across) else [])]
     found += ["number_format"] if {"backend", "precision"}.intersection(across) else []
+    found += ["memory"] if {"backend", "hardware", "settings"}.intersection(across) else []
+    found += ["transformed"] if "transform" in across else []
+    found += ["seeds"] if "round" in across else []
     return [*found, "traffic"] if "scenario" in across else found
 
 

@@ -25,6 +25,7 @@ from mlbench.errors import IncomparableRunsError
 from mlbench.records.beside import count_neighboured
 from mlbench.records.facts import conditions_of
 from mlbench.records.machine.other_work import count_beside
+from mlbench.records.machine.telemetry import describe_clocks
 from mlbench.records.run_record import RunRecord
 
 __all__ = ["Cell", "Comparison", "Confirmation", "Guard", "Judged", "cell_name", "compare"]
@@ -82,7 +83,7 @@ def compare(  # noqa: PLR0913 - two sides, what may differ, and and the noise so
 
 def cell_name(record: RunRecord) -> str:
     """Return ``resnet50 pytorch Offline fp32``."""
-    return f"{record.model} {record.backend} {record.scenario} {record.precision}"
+    return f"{record.model} {record.backend} {record.scenario} {record.precision_and_transform}"
 
 
 def _group_by_cell(records: Sequence[RunRecord], across: Collection[str]) -> dict[tuple[str, ...], list[RunRecord]]:
@@ -141,6 +142,10 @@ def _describe_beside(sides: Sides) -> Iterator[str]:
             yield f"{side} {found}"
         if found := count_neighboured([record.beside for record in records]):
             yield f"{side} {found}"
+        throttled = (words for record in records if record.telemetry for words in record.telemetry.throttled_in_words)
+        yield from (f"{side} {words}" for words in dict.fromkeys(throttled))
+    base, new = ([record.telemetry for record in side] for side in (sides.again or sides.base, sides.new))
+    yield from describe_clocks(base, new)
 
 
 def _describe_setups(one: RunRecord, other: RunRecord, sides: Sides) -> Iterator[str]:

@@ -15,6 +15,9 @@ from mlbench.comparison.spread import ENOUGH_SESSIONS, Source
 from mlbench.comparison.tested import Tested
 from mlbench.comparison.verdicts import ALPHA, MARGIN, Companions, Decision, Number, SpeedVerdict, judge_together
 
+MOST_DETECTABLE = 0.9
+"""A loss of speed beyond which a test is said to detect none."""
+
 RESULTS = ("throughput", "latency")
 """Names of measures that are a run's result."""
 
@@ -75,7 +78,10 @@ def _judge_number(speed: Speed, family: Family, margin: float) -> Judged:
         verdict, effect, spread = decision.verdict, decision.tested.effect, decision.tested.spread
         is_change = verdict in (SpeedVerdict.FASTER, SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED)
         detectable = detectable_loss(effect if is_change else decision.tested.foreseen, tests, margin, ALPHA)
-        detectable = detectable / (1 - detectable) if amount and detectable else detectable
+        if detectable is not None and detectable > MOST_DETECTABLE:
+            detectable = None
+        elif detectable and amount:
+            detectable /= 1 - detectable
         if is_change:
             reason = _why_suspected(decision.companions, speed.kind, margin) if decision.companions else ""
         elif reason:
@@ -121,7 +127,7 @@ def _reach(effect: Effect, margin: float) -> str:
 def _why_unsure(tested: Tested, change: str, detectable: float | None, margin: float) -> str:
     """Return the reason why a number has no verdict, and the fix."""
     spread, steps = tested.spread, tested.effect.steps
-    would = f"; a {change} of {detectable:.0%} would be detected" if detectable is not None else ""
+    would = f"; {f'a {change} of {detectable:.0%}' if detectable is not None else f'no {change}'} would be detected"
     match spread.source:
         case Source.TURNS:
             return (

@@ -109,13 +109,24 @@ def why_neighbours_differ(base: Sequence[RunRecord], new: Sequence[RunRecord]) -
 
     Neighbours use the same caches and memory, so work takes longer beside them.
     """
-    shares = [[record.other_work.share for record in side if record.other_work] for side in (base, new)]
-    if not all(shares):
-        return ""
-    one, other = map(median, shares)
-    if abs(one - other) <= _UNLIKE_NEIGHBOURS:
+    one, other = other_load_of(base), other_load_of(new)
+    if one is None or other is None or abs(one - other) <= _UNLIKE_NEIGHBOURS:
         return ""
     return (
         f"other load took {one:.0%} of the processors in the base and {other:.0%} on the new side, which changes "
         "processor time; interleave runs of both sides"
     )
+
+
+def other_load_of(records: Sequence[RunRecord]) -> float | None:
+    """Return the median share of the processors that other load took beside runs; None where it is unknown."""
+    shares = [record.other_work.share for record in records if record.other_work]
+    return median(shares) if shares else None
+
+
+def is_under_like_load(record: RunRecord, share: float | None) -> bool:
+    """Return whether other load took about that share beside a run too, as far as it is known.
+
+    Sessions on a crowded machine do not show how much those on a quiet one differ.
+    """
+    return not record.other_work or share is None or abs(record.other_work.share - share) <= _UNLIKE_NEIGHBOURS

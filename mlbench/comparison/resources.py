@@ -31,11 +31,13 @@ def resources_of(record: RunRecord) -> Iterator[Measure]:
 def processor_time_of(record: RunRecord) -> Iterator[Measure]:
     """Yield the processor time of a sample or token, if it was measured: on an accelerator it is the host's share.
 
-    It was taken in a pass of its own, so it does not depend on the batch or the load of the test.
+    It was taken in a pass of its own, so it does not depend on the batch or the load of the test. Other reference work
+    makes it another number.
     """
     if found := record.processor_time:
         share = "host's " if found.covers == "host" else ""
-        yield _amount(f"{share}processor time per {found.unit}", found.relative_ns, "ns", "processor time")
+        against = " (against checksums)" if found.reference == "checksums" else ""
+        yield _amount(f"{share}processor time per {found.unit}{against}", found.relative_ns, "ns", "processor time")
 
 
 def _memory(record: RunRecord) -> Iterator[Measure]:

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Self
 
 from mlbench.comparison.compare import Cell, Comparison, Judged, compare
-from mlbench.comparison.effect import CONFIDENCE, POWER, Effect, adjust_p_values, effect_of_pairs, is_bimodal
+from mlbench.comparison.effect import CONFIDENCE, POWER, Effect, adjust_p_values, is_bimodal
 from mlbench.comparison.kinds import KINDS, MeasureKind, in_direction, of_kind
 from mlbench.comparison.measures import speeds_of, why_not_counted
 from mlbench.comparison.sessions import LEAST_PAIRS, split_sessions
@@ -55,18 +55,12 @@ def least_t(count: int, chance: float) -> float:
     return math.sqrt((count - 1) * (needed - 1) / (1 - needed * share))
 
 
-def effect_so_far(differences: Sequence[float]) -> Effect:
-    """Compare the pairs made so far: differences of logarithms, at least two, without odd ones.
+def at_any_time(effect: Effect) -> Effect:
+    """Return the effect of pairs with a p-value and an interval that hold whenever one looks.
 
     The p-value may be looked at after each pair, and the intervals of all looks hold the true ratio together in 95 of
     100 cases.
     """
-    (usual,) = without_odd_runs([differences])
-    return at_any_time(effect_of_pairs(usual))
-
-
-def at_any_time(effect: Effect) -> Effect:
-    """Return the effect of pairs with a p-value and an interval that hold whenever one looks."""
     if effect.error is None or effect.freedom is None:
         return effect
     count, difference, error = round(effect.freedom) + 1, math.log(effect.ratio), effect.error

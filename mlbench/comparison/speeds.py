@@ -12,7 +12,9 @@ from mlbench.comparison.exact import compare_exactly
 from mlbench.comparison.kinds import KINDS, PROCESSOR_TIME, SPEED, MeasureKind
 from mlbench.comparison.measures import (
     Measure,
+    is_under_like_load,
     measures_of,
+    other_load_of,
     why_loads_differ,
     why_neighbours_differ,
     why_not_counted,
@@ -80,7 +82,7 @@ def _counted(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Earlier:
-    """Runs of a history that were made under the same conditions as a side, before the new ones."""
+    """Runs of a history that were made under the same conditions and like load as a side, before the new ones."""
 
     of_base: Sequence[RunRecord]
     of_new: Sequence[RunRecord]
@@ -92,7 +94,8 @@ def _earlier(sides: Sides) -> _Earlier:
     base, new = _counted(sides.base), _counted(sides.new)
     named = {record.run_id for record in (*sides.base, *sides.new)}
     until = min(record.created for record in new)
-    known = _counted(knowing(sides.history))
+    share = other_load_of([*base, *new])
+    known = [each for each in _counted(knowing(sides.history)) if is_under_like_load(each, share)]
     earlier = [
         (conditions_of(record), record) for record in known if record.run_id not in named and record.created < until
     ]

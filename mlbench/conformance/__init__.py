@@ -11,7 +11,9 @@ Only these classes need pytest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mlbench.contracts.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mlbench.conformance.pytest_kit import (
@@ -22,10 +24,4 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineConformance", "GraphBackendConformance", "TextEngineConformance"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from mlbench.conformance import pytest_kit
-
-        return getattr(pytest_kit, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(globals())

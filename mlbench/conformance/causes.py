@@ -10,6 +10,7 @@ from types import FrameType, TracebackType
 
 from mlbench.conformance.subject import UnansweredError
 from mlbench.contracts.backend import Backend
+from mlbench.contracts.transform import Transform
 from mlbench.errors import ConformanceError, PluginError
 
 _CORE = "mlbench"
@@ -53,7 +54,7 @@ def raised_in(error: BaseException, plugin: object) -> str:
     if type(error) is PluginError:  # and not GraphError, which may come from mlbench's export
         return ""
     theirs = type(plugin).__module__.partition(".")[0]
-    noun = "backend" if isinstance(plugin, Backend) else "workload"
+    noun = next((kind.__name__.lower() for kind in (Backend, Transform) if isinstance(plugin, kind)), "workload")
     below = error.__cause__.__traceback__ if error.__cause__ else None
     for frame in reversed([*_frames(error.__traceback__), *_frames(below)]):
         module = str(frame.f_globals.get("__name__", ""))

@@ -34,6 +34,7 @@ from mlbench.errors import MlbenchError, PluginError, UnavailableError, UsageErr
 from mlbench.execution.processes.failures import FailureKind
 from mlbench.execution.processes.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.settings.layers import fill_template
+from mlbench.wire.progress import ProgressMessage
 
 _LONGEST_PATIENCE_S = 20.0
 _SHARE_OF_TIMEOUT = 1 / 3
@@ -98,16 +99,12 @@ def _with_options(backend: Backend, options: Any) -> Backend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """The result of a check."""
+class _Outcome:
+    """How a check went."""
 
-    check: str
-    demand: str
-    """The requirement, in a sentence."""
-    seconds: float
-    reason: str
+    reason: str = ""
     """The finding and the expectation; empty if the check passed."""
-    hint: str
+    hint: str = ""
     """The fix for the backend's author."""
     cause: str = ""
     """Equal for checks that failed with one cause; empty when the check passed."""
@@ -119,6 +116,16 @@ class Finding:
     """The kinds of model that the backend took for the check."""
     is_hang: bool = False
     """Whether it failed because a call did not return, or nothing was answered, for as long as the kit waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(_Outcome):
+    """The result of a check."""
+
+    check: str
+    demand: str
+    """The requirement, in a sentence."""
+    seconds: float
     is_left_out: bool = False
     """Whether it was not run, for ``reason``: the checks before it hit one and the same hang."""
 
@@ -224,45 +231,16 @@ def run_each(
     for name in names:
         channel.progress(name)
         outcomes.append(_run_check(by_name[name], subject, channel))
-        channel.progress(name, **dataclasses.asdict(outcomes[-1]))
+        channel.progress(name, outcomes[-1])
         if repeated_hang(outcomes):
             break
     return ChecksAnswer()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """The reason and fix of a failed check; empty if it passed."""
-
-    reason: str = ""
-    hint: str = ""
-    cause: str = ""
-    raised_in: str = ""
-    refused: str = ""
-    taken: Sequence[str] = ()
-    is_hang: bool = False
+_AnyOutcome = TypeVar("_AnyOutcome", bound=_Outcome)
 
 
-class _Ended(Protocol):
-    """How a check went: a `Finding`, or what it is made of."""
-
-    @property
-    def cause(self) -> str:
-        """Equal for checks that failed with one cause."""
-
-    @property
-    def refused(self) -> str:
-        """The kind of model that was refused."""
-
-    @property
-    def is_hang(self) -> bool:
-        """Whether it failed of a hang."""
-
-
-_AnyEnded = TypeVar("_AnyEnded", bound=_Ended)
-
-
-def repeated_hang(ended: Sequence[_AnyEnded]) -> _AnyEnded | None:
+def repeated_hang(ended: Sequence[_AnyOutcome]) -> _AnyOutcome | None:
     """Return the first of the last `MOST_HANGS` checks where all of them hit one and the same hang, else None.
 
     Checks of what the backend refuses do not count.
@@ -282,7 +260,7 @@ def _run_check(check: Callable[[Any], None], subject: Any, channel: Channel) -> 
         why = f"hang: {reason}"
         cause = cause_of_hang(reason)
         hang = _Outcome(reason=why, hint="The log has the stacks of all threads.", cause=cause, is_hang=True)
-        channel.progress(check.__name__, **dataclasses.asdict(hang))
+        channel.progress(check.__name__, hang)
         faulthandler.dump_traceback(all_threads=True)
         sys.stderr.flush()
         os._exit(1)
@@ -339,15 +317,14 @@ class _Examination:
         """The checks that have no finding yet."""
         return list(self._demands)[len(self.findings) :]
 
-    def on_message(self, message: Mapping[str, Any]) -> None:
+    def on_message(self, message: ProgressMessage) -> None:
         """Take a message of the child."""
-        if "reason" in message:
-            if self.remaining[:1] != [message["stage"]]:
-                return  # a check that finished while its process was being ended is reported twice
-            names = [field.name for field in dataclasses.fields(_Outcome)]
-            self._note(message["stage"], _Outcome(**{name: message[name] for name in names if name in message}))
-        elif message["stage"] != self._in_progress:
-            self._in_progress, self._began_s = message["stage"], time.monotonic()
+        if outcome := message.read(_Outcome):
+            # a check that finished while its process was being ended is reported twice
+            if self.remaining[:1] == [message.stage]:
+                self._note(message.stage, outcome)
+        elif message.stage != self._in_progress:
+            self._in_progress, self._began_s = message.stage, time.monotonic()
 
     def end(self, reason: str, hint: str, *, is_hang: bool = False) -> None:
         """Attribute the end of a child to the check in progress, if any."""

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.graph import Dim, Executable, TensorSpec
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.reply_spec import ReplySpec
-from mlbench.toolkit import ModuleGraph, file_sha256, host_array, pad_rows
+from mlbench.toolkit import LoadedSamples, ModuleGraph, build_seeded, file_sha256, host_array, pad_rows
 
 if TYPE_CHECKING:
     import torch
@@ -105,33 +104,22 @@ def reference_graphs() -> tuple[KnownGraph, KnownGraph]:
     return image_graph(), token_graph()
 
 
-class TokenLists(Dataset):
+class TokenLists(LoadedSamples[np.ndarray]):
     """Twelve token lists of different lengths, in no order of length, and further ones that are drawn anew."""
-
-    count = performance_count = 12
-    fingerprint = "conformance-token-lists-1"
 
     def __init__(self, new: int = 0) -> None:
         """Make the lists; ``new`` more have the indices from ``count`` on, and are loaded."""
+        super().__init__(count=12, fingerprint="conformance-token-lists-1")
         random = np.random.default_rng(5)
         lengths = [9, 24, 4, 15, 7, 21, 5, 12, 18, 6, 23, 10]
         self.lists = [random.integers(1, _VOCABULARY, length, dtype=np.int64) for length in lengths]
         random = np.random.default_rng(draw_seed())
         self.lists += [random.integers(1, _VOCABULARY, lengths[n % 12], dtype=np.int64) for n in range(new)]
-        self._loaded = dict(list(enumerate(self.lists))[self.count :])
+        self.load(range(self.count, len(self.lists)))
 
-    def load(self, indices: Sequence[int]) -> None:
-        """Make these lists available."""
-        self._loaded.update({index: self.lists[index] for index in indices})
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Free these lists."""
-        for index in indices:
-            self._loaded.pop(index, None)
-
-    def sample(self, index: int) -> np.ndarray:
-        """Return a list: (tokens,) int64."""
-        return self._loaded[index]
+    def make(self, indices: Sequence[int]) -> list[np.ndarray]:
+        """Return these lists: (tokens,) int64 each."""
+        return [self.lists[index] for index in indices]
 
 
 class Scoring(BatchProgram):
@@ -230,12 +218,12 @@ def _module(graph: ModuleGraph) -> torch.nn.Module:
 
 
 def _build_image_network() -> torch.nn.Module:
-    from mlbench.conformance.networks import ImageNetwork, build_seeded
+    from mlbench.conformance.networks import ImageNetwork
 
     return build_seeded(ImageNetwork, seed=1)
 
 
 def _build_token_network() -> torch.nn.Module:
-    from mlbench.conformance.networks import TokenNetwork, build_seeded
+    from mlbench.conformance.networks import TokenNetwork
 
     return build_seeded(lambda: TokenNetwork(_VOCABULARY, _CLASSES), seed=3)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding, Prompt
 from mlbench.contracts.graph import Dim, TensorSpec
 from mlbench.contracts.model import Model
-from mlbench.toolkit import ModuleGraph, file_sha256
+from mlbench.toolkit import ModuleGraph, StoredSamples, build_seeded, file_sha256
 from mlbench.toolkit.language import TokenProgram
 
 if TYPE_CHECKING:
@@ -32,25 +31,13 @@ _PROMPTS = 8
 _DECODING = Decoding(end_tokens=(VOCABULARY,), max_new_tokens=ANSWER_TOKENS, longest=_LONGEST)
 
 
-class Prompts(Dataset):
+class Prompts(StoredSamples[Prompt]):
     """Eight prompts of different lengths."""
-
-    count = performance_count = _PROMPTS
-    fingerprint = "conformance-prompts-1"
 
     def __init__(self) -> None:
         random = np.random.default_rng(8)
-        self._prompts = [Prompt(tokens=random.integers(1, VOCABULARY, 5 + 2 * number)) for number in range(self.count)]
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Do nothing."""
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Do nothing."""
-
-    def sample(self, index: int) -> Prompt:
-        """Return a prompt."""
-        return self._prompts[index]
+        prompts = [Prompt(tokens=random.integers(1, VOCABULARY, 5 + 2 * number)) for number in range(_PROMPTS)]
+        super().__init__(prompts, "conformance-prompts-1")
 
 
 def generating_model() -> Model:
@@ -88,7 +75,7 @@ def _graph(name: str, inputs: Sequence[TensorSpec], fingerprint: str) -> ModuleG
 
 
 def _build(name: str) -> torch.nn.Module:
-    from mlbench.conformance.networks import ReadingNetwork, SpeakingNetwork, SteppingNetwork, build_seeded
+    from mlbench.conformance.networks import ReadingNetwork, SpeakingNetwork, SteppingNetwork
 
     kind = ReadingNetwork if name == PREFILL else SteppingNetwork
     return build_seeded(

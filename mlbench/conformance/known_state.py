@@ -19,7 +19,7 @@ from mlbench.conformance.subject import Subject, demand
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS
 from mlbench.contracts.graph import Dim, Graph, StatefulExecutable, TensorSpec
 from mlbench.execution.generation.host_state import stateful
-from mlbench.toolkit import ModuleGraph, file_sha256, host_array, pad_rows
+from mlbench.toolkit import ModuleGraph, build_seeded, file_sha256, host_array, pad_rows
 
 if TYPE_CHECKING:
     import torch
@@ -63,6 +63,21 @@ def stepping_graph() -> ModuleGraph:
 def scaling_graph(name: str) -> ModuleGraph:
     """Return a graph of `SCALING`: it makes its part of the state anew, and passes the rest through."""
     return _graph(name, TensorSpec(name="positions", shape=(_dim("rows", MOST_ROWS),), dtype="int64"))
+
+
+def summing_graph() -> ModuleGraph:
+    """Return a graph that adds integers to the first slots of a state that keeps its type, and returns the sums."""
+    rows = _dim("rows", MOST_SLOTS)
+    graph = ModuleGraph(
+        "summing",
+        inputs=(TensorSpec(name="addends", shape=(rows,), dtype="int64"),),
+        outputs=(TensorSpec(name="sums", shape=(rows,), dtype="float32"),),
+        state=(TensorSpec(name="totals", shape=(_dim(SLOTS, MOST_SLOTS),), dtype="float32"),),
+        build=_build_summing,
+        fingerprint=file_sha256(Path(__file__).with_name("networks.py")),
+    )
+    graph.state_keeps_types = True
+    return graph
 
 
 def token_list(length: int, *, seed: int) -> list[int]:
@@ -196,12 +211,18 @@ def _graph(name: str, *inputs: TensorSpec) -> ModuleGraph:
 
 
 def _build(name: str) -> torch.nn.Module:
-    from mlbench.conformance.networks import ReadingNetwork, ScalingNetwork, SteppingNetwork, build_seeded
+    from mlbench.conformance.networks import ReadingNetwork, ScalingNetwork, SteppingNetwork
 
     if name in SCALING:
         return ScalingNetwork(SCALING[name], _CLASSES)
     kind = ReadingNetwork if name == PREFILL else SteppingNetwork
     return build_seeded(lambda: kind(VOCABULARY, _CLASSES, LONGEST, _HEADS, _HEAD_SIZE), seed=_SEED)
+
+
+def _build_summing() -> torch.nn.Module:
+    from mlbench.conformance.networks import SummingNetwork
+
+    return SummingNetwork()
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -133,6 +132,16 @@ class ScalingNetwork(nn.Module):
         return 4 * seen.sum(2).flatten(1)[:, : self.classes], keys, values
 
 
+class SummingNetwork(nn.Module):
+    """Adds integers to the first slots of a state."""
+
+    def forward(self, addends: Tensor, totals: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums (rows,) and the state."""
+        rows = addends.shape[0]
+        totals[:rows] = totals[:rows] + addends.float()
+        return totals[:rows].float(), totals
+
+
 class SpeakingNetwork(nn.Module):
     """Turns scores into the likeliest tokens; their log-probabilities are far enough apart for any precision."""
 
@@ -146,10 +155,3 @@ class SpeakingNetwork(nn.Module):
         scores, keys, values = self.network(*inputs)
         best, tokens = torch.log_softmax(scores.float(), dim=-1).topk(self.choices, dim=-1)
         return tokens, best, keys, values
-
-
-def build_seeded(build: Callable[[], nn.Module], *, seed: int) -> nn.Module:
-    """Return a module with weights drawn from a seed; the caller's random state is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return build().eval()

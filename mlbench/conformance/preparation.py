@@ -7,14 +7,18 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
+from mlbench.contracts.model import Model
+from mlbench.contracts.transform import Transform
 from mlbench.contracts.workload import Profile, Variant, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.errors import ConformanceError, one_line
+from mlbench.execution.transforming import apply_transforms
 from mlbench.settings.layers import fill_template
+from mlbench.settings.transforms import choose_transforms
 
 MOST_SAMPLES = 64
 """How many samples of a dataset are read, spread over all of it."""
@@ -31,6 +35,10 @@ class Preparation:
     graph_fingerprints: Mapping[str, str]
     samples_sha256: str
     """A hash of some samples, as they are pickled."""
+    changes: Sequence[str] = ()
+    """Changes by transforms."""
+    modules_sha256: str = ""
+    """A hash of the modules that transforms changed, with their weights; empty without transforms."""
 
     def difference_from(self, other: Preparation) -> str:
         """Return the name of the first field in which two differ, and both values; empty where they are equal."""
@@ -38,9 +46,9 @@ class Preparation:
         return next((f"{name} is {ours[name]}, then {theirs[name]}" for name in ours if ours[name] != theirs[name]), "")
 
 
-def prepare(workload: Workload, variant: Variant) -> Preparation:
+def prepare(workload: Workload, variant: Variant, transforms: Sequence[Transform] = ()) -> Preparation:
     """Open the data, read some samples and describe the model; nothing is computed."""
-    dataset, model = workload.dataset(variant), workload.model(variant)
+    dataset, model = workload.dataset(variant), apply_transforms(workload.model(variant), transforms)
     indices = range(0, dataset.count, -(-dataset.count // MOST_SAMPLES))
     dataset.load(indices)
     digest = sha256()
@@ -54,17 +62,39 @@ def prepare(workload: Workload, variant: Variant) -> Preparation:
         weights_fingerprint=model.weights_fingerprint,
         graph_fingerprints={name: graph.fingerprint for name, graph in model.graphs.items()},
         samples_sha256=digest.hexdigest(),
+        changes=model.changes,
+        modules_sha256=_hash_modules(model) if transforms else "",
     )
 
 
-def prepare_elsewhere(workload: str, settings: Mapping[str, str], *, hash_seed: int) -> Preparation:
+def _hash_modules(model: Model) -> str:
+    digest = sha256()
+    for name, graph in model.graphs.items():
+        module = graph.module()
+        digest.update(f"{name} {module}".encode())
+        for key, value in module.state_dict().items():
+            digest.update(key.encode() + value.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def prepare_elsewhere(
+    workload: str, settings: Mapping[str, str], *, hash_seed: int, transform: str = ""
+) -> Preparation:
     """Return the result of `prepare` in a fresh process, with a seed for the order of sets.
 
     Raises:
         ConformanceError: the process ended without an answer; the message has its last line.
     """
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "mlbench.conformance.preparation", workload, json.dumps(dict(settings))],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "mlbench.conformance.preparation",
+            workload,
+            json.dumps(dict(settings)),
+            transform,
+        ],
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
         capture_output=True,
         text=True,
@@ -84,9 +114,10 @@ def mini_variant(workload: Workload, settings: Mapping[str, str]) -> Variant:
     return Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=options)
 
 
-def _main(name: str, settings: str) -> None:
-    workload = Plugins.discover().workload(name)
-    found = prepare(workload, mini_variant(workload, json.loads(settings)))
+def _main(name: str, settings: str, transform: str) -> None:
+    plugins = Plugins.discover()
+    workload = plugins.workload(name)
+    found = prepare(workload, mini_variant(workload, json.loads(settings)), choose_transforms(transform, plugins))
     sys.stdout.write(f"\n{json.dumps(asdict(found))}\n")
 
 

@@ -17,6 +17,7 @@ from mlbench.contracts.backend import Batching
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Reply, Samples
 from mlbench.contracts.model import BatchProgram
+from mlbench.contracts.refusing import refusing
 from mlbench.errors import describe_error, one_line
 
 FIRST_ID = 1000
@@ -53,55 +54,53 @@ class RecordingReply(Reply):
         self.invalidated: list[str] = []
         """Reason why the engine made the run invalid."""
 
+    @refusing
     def complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
     ) -> None:
         """Keep copies of the outputs."""
         at_ns = time.monotonic_ns()
-        try:
-            given = outputs if type(outputs) is list else islice(iter(outputs), len(samples) + 1)  # one may never end
-            kept = [np.array(each) if isinstance(each, np.ndarray | np.generic) else each for each in given]
-            if len(kept) != len(samples):
-                self._refuse(samples, f"complete() got {len(kept)} outputs for {len(samples)} samples")
-                return
-            counts = list(islice(iter(token_counts), len(samples))) if token_counts is not None else []
-            with self._changed:
-                for id_, output in zip(samples.ids, kept, strict=True):
-                    self.answers.setdefault(id_, []).append(output)
-                    self.answered_at_ns.setdefault(id_, at_ns)
-                self.token_counts.update(zip(samples.ids, counts, strict=False))
-                self._note(samples)
-            self._on_answer()
-        except BaseException as error:  # reading what an engine passes may run its code
-            self._refuse(samples, f"complete() raised {describe_error(error)}")
+        given = outputs if type(outputs) is list else islice(iter(outputs), len(samples) + 1)  # one may never end
+        kept = [np.array(each) if isinstance(each, np.ndarray | np.generic) else each for each in given]
+        if len(kept) != len(samples):
+            self._reject(samples, f"complete() got {len(kept)} outputs for {len(samples)} samples")
+            return
+        counts = list(islice(iter(token_counts), len(samples))) if token_counts is not None else []
+        with self._changed:
+            for id_, output in zip(samples.ids, kept, strict=True):
+                self.answers.setdefault(id_, []).append(output)
+                self.answered_at_ns.setdefault(id_, at_ns)
+            self.token_counts.update(zip(samples.ids, counts, strict=False))
+            self._note(samples)
+        self._on_answer()
 
+    @refusing
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
         """Keep what was reported before the answer; after it, it is none."""
         at_ns = time.monotonic_ns()
-        try:
-            found = list(zip(samples.ids, np.ravel(tokens).tolist(), strict=False))
-            with self._changed:
-                for id_, token in found:
-                    self.first_reports.setdefault(id_, []).append(token)
-                    self.first_at_ns.setdefault(id_, at_ns)
-                self.first_tokens.update({id_: token for id_, token in found if id_ not in self.answers})
-            self._on_answer()
-        except BaseException as error:  # as in `complete`
-            self._refuse(samples, f"first_token() raised {describe_error(error)}")
+        found = list(zip(samples.ids, np.ravel(tokens).tolist(), strict=False))
+        with self._changed:
+            for id_, token in found:
+                self.first_reports.setdefault(id_, []).append(token)
+                self.first_at_ns.setdefault(id_, at_ns)
+            self.first_tokens.update({id_: token for id_, token in found if id_ not in self.answers})
+        self._on_answer()
 
+    @refusing
     def fail(self, samples: Samples, reason: str) -> None:
         """Keep the reason."""
-        try:
-            self._give_up(samples, one_line(reason))
-        except BaseException as error:  # as in `complete`
-            self._refuse(samples, f"fail() raised {describe_error(error)}")
+        self._give_up(samples, one_line(reason))
 
     def invalidate(self, reason: str) -> None:
         """Keep the reason."""
         with self._changed:
             self.invalidated.append(one_line(reason))
 
-    def _refuse(self, samples: Samples, reason: str) -> None:
+    def refuse(self, method: str, samples: Samples, error: BaseException) -> None:
+        """Keep that a call failed."""
+        self._reject(samples, f"{method}() raised {describe_error(error)}")
+
+    def _reject(self, samples: Samples, reason: str) -> None:
         try:
             self._give_up(samples, reason)
         except BaseException:  # these are not samples

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from mlbench.conformance.known_state import LONGEST, MOST_ROWS, MOST_SLOTS, WRITERS, Trial, token_list
-from mlbench.conformance.subject import Check, Subject
-from mlbench.contracts.generation import DECODE, PREFILL
+import numpy as np
+
+from mlbench.conformance.known_state import LONGEST, MOST_ROWS, MOST_SLOTS, WRITERS, Trial, summing_graph, token_list
+from mlbench.conformance.subject import Check, Subject, demand
+from mlbench.contracts.generation import DECODE, PREFILL, SLOTS
+from mlbench.execution.generation.host_state import stateful
+from mlbench.toolkit import host_array
 
 _TIMES = 25
 """How often a list is read and continued: more than two hundred steps."""
@@ -147,6 +151,20 @@ def copies_the_columns_it_is_told(subject: Subject) -> None:
     trial.step([26, 27, 28], [11] * 3, "after columns 5 to 10 of rows [2, 0] were copied to rows [0, 1]")
 
 
+def keeps_types_of_state(subject: Subject) -> None:
+    """State that keeps its types has all their digits at any precision: fp16 would make 4096 of 4097."""
+    graph, addends = summing_graph(), np.array([4097, 3])
+    executable = stateful(subject.compile(graph), graph)
+    state = executable.new_state({SLOTS: 4})
+    for call in range(1, 5):
+        sums = host_array(executable({"addends": addends}, state)["sums"])
+        demand(
+            np.array_equal(sums, call * addends),
+            f"state 'totals' is {np.ravel(sums).tolist()} after {call} times {addends.tolist()} were added.",
+            "Keep state in the types of its specs where the graph says `state_keeps_types`.",
+        )
+
+
 STATE_CHECKS: tuple[Check, ...] = (
     keeps_state_between_calls,
     keeps_slots_apart,
@@ -158,4 +176,5 @@ STATE_CHECKS: tuple[Check, ...] = (
     grows_state,
     copies_rows,
     copies_the_columns_it_is_told,
+    keeps_types_of_state,
 )

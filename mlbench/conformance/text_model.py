@@ -16,16 +16,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.generation import Decoding, Prompt
 from mlbench.contracts.model import Model
 from mlbench.errors import UsageError
 from mlbench.system.documents import open_to_write
 from mlbench.system.folders import make_cache_folder
+from mlbench.toolkit import StoredSamples
 from mlbench.toolkit.language import TOKENIZER_FILE, LanguageNetwork, TokenProgram
 
 NETWORK = LanguageNetwork(kind="LlamaForCausalLM", model_type="llama")
@@ -59,25 +58,12 @@ TWINS = range(ENDING.stop, ENDING.stop + 3)
 """Prompts that differ in one token: the second's first, the third's last is another than the first's."""
 
 
-class KitPrompts(Dataset):
+class KitPrompts(StoredSamples[Prompt]):
     """Prompts of 1 to 120 tokens, or others that are given."""
-
-    fingerprint = "conformance-text-1"
 
     def __init__(self, prompts: Sequence[Prompt] | None = None) -> None:
         """Store prompts; the fixed ones by default."""
-        self._prompts = fixed_prompts() if prompts is None else prompts
-        self.count = self.performance_count = len(self._prompts)
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Do nothing."""
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Do nothing."""
-
-    def sample(self, index: int) -> Prompt:
-        """Return a prompt."""
-        return self._prompts[index]
+        super().__init__(fixed_prompts() if prompts is None else prompts, "conformance-text-1")
 
 
 @cache
@@ -187,7 +173,7 @@ def _files() -> Mapping[str, bytes]:
     }
 
 
-def _json(content: Mapping[str, Any]) -> bytes:
+def _json(content: Mapping[str, object]) -> bytes:
     return (json.dumps(content, indent=1) + "\n").encode()
 
 

@@ -9,6 +9,7 @@ from mlbench.conformance.isolated import ChecksAnswer, run_each
 from mlbench.conformance.kit import MODULES_OF_KIT
 from mlbench.conformance.workload_checks import WORKLOAD_CHECKS, WorkloadCheck
 from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
+from mlbench.contracts.workload import Workload
 from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError
 from mlbench.execution.processes.channel import Channel
@@ -42,11 +43,7 @@ class WorkloadCheckRequest:
         plugins = Plugins.discover()
         workload = plugins.workload(self.workload)
         fill_template(workload.options, "workload", self.settings)
-        for name in (COMPUTES, COMPUTES_NOTHING):
-            if not (probe := plugins.probe(name)).is_available:
-                raise UnavailableError(
-                    f"{name}, which the kit needs, cannot run here: {probe.reason}.", hint=probe.install
-                )
+        check_available(plugins, COMPUTES, COMPUTES_NOTHING)
         trial = WorkloadTrial(workload, plugins.backend(COMPUTES), self.settings)
         return WorkloadSubject(trial=trial, null=plugins.backend(COMPUTES_NOTHING), timeout_s=self.timeout_s)
 
@@ -57,8 +54,7 @@ class WorkloadCheckRequest:
 
     def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], WorkloadChecksRequest]:
         """Return what runs some checks in a child, and what that is asked."""
-        workload = Plugins.discover().workload(self.workload)
-        modules = tuple(dict.fromkeys((*MODULES_OF_KIT, "torch", *workload.preload_always, *workload.preload)))
+        modules = modules_of(Plugins.discover().workload(self.workload))
         function = ChildFunction(f"{__name__}:{run_workload_checks.__name__}", ChecksAnswer, modules)
         return function, WorkloadChecksRequest(request=self, checks=checks)
 
@@ -74,3 +70,15 @@ class WorkloadChecksRequest:
 def run_workload_checks(asked: WorkloadChecksRequest, channel: Channel) -> ChecksAnswer:
     """Run checks one after another, in the child; the channel reports each check's start and result."""
     return run_each(asked.request.subject(), WORKLOAD_CHECKS, asked.checks, channel)
+
+
+def check_available(plugins: Plugins, *names: str) -> None:
+    """Raise `UnavailableError` where a backend that the kit needs cannot run here."""
+    for name in names:
+        if not (probe := plugins.probe(name)).is_available:
+            raise UnavailableError(f"{name}, which the kit needs, cannot run here: {probe.reason}.", hint=probe.install)
+
+
+def modules_of(workload: Workload) -> tuple[str, ...]:
+    """Return the modules that checks of a workload load."""
+    return tuple(dict.fromkeys((*MODULES_OF_KIT, "torch", *workload.preload, *workload.preload_always)))

@@ -19,6 +19,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Samples
 from mlbench.contracts.graph import Graph
 from mlbench.contracts.metric import LoggedReply, Metric
+from mlbench.contracts.model import Model
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Workload
 from mlbench.errors import ConformanceError, InvalidRunError
@@ -69,11 +70,13 @@ class WorkloadTrial:
             raise ConformanceError("metric() returned None for trained weights.", hint="Return the metric.")
         return metric
 
-    def answer(
+    def answer(  # noqa: PLR0913 - the ways to answer
         self,
         *,
         backend: Backend | None = None,
+        model: Model | None = None,
         change: Change | None = None,
+        samples: int | None = None,
         batch: int = BATCH,
         patience_s: float = 3600.0,
     ) -> list[LoggedReply]:
@@ -81,19 +84,21 @@ class WorkloadTrial:
 
         Args:
             backend: another one than the trial's.
+            model: another one than the workload's.
             change: what is done to the modules of all graphs.
+            samples: the first ones alone; None: all.
             batch: of how many samples.
             patience_s: how long all of them may take.
 
         Raises:
             ConformanceError: a sample was given up, or not answered.
         """
-        model = self.workload.model(self.variant)
+        model = model or self.workload.model(self.variant)
         if change:
             graphs: Mapping[str, Graph] = {name: DamagedGraph(each, change) for name, each in model.graphs.items()}
             model = dataclasses.replace(model, graphs=graphs)
         plan = EnginePlan(precision=Precision.FP32, batch=batch, batching="bucketed")
-        indices = range(self.dataset.count)
+        indices = range(self.dataset.count)[:samples]
         query, reply = Samples(indices, indices, self.dataset), RecordingReply(self._report_progress)
         with engine_of(backend or self.backend, model, plan) as engine:
             self.on_progress()
@@ -122,13 +127,11 @@ class WorkloadTrial:
             return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadSubject:
-    """What a check looks at."""
+@dataclass(frozen=True, kw_only=True)
+class TrialSubject:
+    """A workload that is computed for checks."""
 
     trial: WorkloadTrial
-    null: Backend
-    """Computes nothing."""
     timeout_s: float = 60.0
     """For each check, from one answer to the next."""
     on_compiled: Callable[[], None] = lambda: None
@@ -137,6 +140,14 @@ class WorkloadSubject:
 
     def __post_init__(self) -> None:
         self.trial.on_progress = self.on_compiled
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadSubject(TrialSubject):
+    """What a check of a workload looks at."""
+
+    null: Backend
+    """Computes nothing."""
 
     @property
     def plugin(self) -> Workload:

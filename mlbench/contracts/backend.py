@@ -15,7 +15,7 @@ from mlbench.contracts.guarded import OPENS_ADDRESS
 from mlbench.contracts.precision import NumberFormat, Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.tunable import Tunable
-from mlbench.contracts.workload import NoOptions
+from mlbench.contracts.workload import Memory, NoOptions
 
 if TYPE_CHECKING:
     from mlbench.contracts.engine import Engine
@@ -46,7 +46,8 @@ class Probe:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of the libraries that affect speed or results, by distribution name."""
     rank: int = 0
-    """The available backend with the highest rank is the default; one below 0 runs only when named."""
+    """The available backend with the highest rank is the default, where no earlier run shows a faster one; one below 0
+    runs only when named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +152,13 @@ class Backend(ABC):
             of: number of processes.
         """
         return self
+
+    def memory(self) -> Memory:
+        """Return the memory that it computes in, by its options; a workload may choose the form of its data by it.
+
+        Raises `UsageError` when the options name a device that is not here.
+        """
+        return Memory.HOST
 
     def observe(self) -> RuntimeFacts:
         """Return facts about the runtime for the record (threads, instruction set), after a run."""

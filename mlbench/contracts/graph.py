@@ -76,14 +76,16 @@ class Graph(ABC):
 
     name: str
     inputs: tuple[TensorSpec, ...]
-    """If all inputs and outputs share a varying first axis, its rows are independent: a backend may group them in any
-    way, and add rows."""
+    """If all inputs and outputs share a varying first axis, and there is no state, its rows are independent: a backend
+    may group them in any way, and add rows."""
     outputs: tuple[TensorSpec, ...]
     state: tuple[TensorSpec, ...] = ()
     """Tensors that live on the device between calls and that a call updates in place (a key-value cache).
 
-    The first axis of each is `mlbench.contracts.generation.SLOTS`: rows that belong to one sequence each.
+    The first axis of each is `mlbench.contracts.generation.SLOTS`: rows of one sequence or sample each.
     """
+    state_keeps_types: bool = False
+    """Whether state has the types of its specs at any precision, for numbers that need their digits."""
     is_used_once: bool = False
     """Whether the graph is used once, as a damaged copy is: files that take long to make are not worth caching."""
 
@@ -96,7 +98,8 @@ class Graph(ABC):
         graphs may share weights, though: a change of one is then a change of the other.
 
         With a `state`, ``forward`` takes its tensors after the inputs, changes them in place and returns them after the
-        outputs. They may be kept in the run's precision, whichever floating point type their specs name.
+        outputs. Unless `state_keeps_types`, they may be kept in the run's precision, whichever floating point type
+        their specs name.
         """
 
     def module_at(self, precision: Precision) -> torch.nn.Module:
@@ -116,7 +119,10 @@ class Graph(ABC):
 
     @abstractmethod
     def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
-        """Yield inputs from the official calibration set, for quantisation; nothing when the graph has none."""
+        """Yield inputs from the official calibration set, for quantisation; nothing when the graph has none.
+
+        With a `state`, they may have its tensors too, by name, as a call would find them: without, no ranges are known.
+        """
 
     def precision(self, asked: Precision) -> Precision:
         """Return the precision to compile this graph at in a run of precision ``asked``: usually the same.
@@ -152,8 +158,9 @@ class StatefulExecutable(Protocol):
     """A compiled graph whose `Graph.state` lives on the device between calls.
 
     All executables that the same backend compiled at the same precision from graphs of equal `state` can use each
-    other's states. Alternatively a backend may return a plain `Executable` of the graph's ONNX form, with state tensors
-    among its inputs and outputs: the core then passes them from call to call, which copies them each time.
+    other's states; at any precision where `Graph.state_keeps_types`. Alternatively a backend may return a plain
+    `Executable` of the graph's ONNX form, with state tensors among its inputs and outputs: the core then passes them
+    from call to call, which copies them each time.
     """
 
     def new_state(self, sizes: Mapping[str, int], /) -> object:

@@ -42,13 +42,16 @@ _TELLING = re.compile(
 
 def guard_of_option(name: str, wanted: Any) -> Guarded | None:
     """Return the mark of an option: from its type, or else from its name."""
-    return guard_of(wanted) or (BY_NAME if _TELLING.search(name) and not _is_closed(wanted) else None)
+    return guard_of(wanted) or (
+        BY_NAME if _TELLING.search(name) and not is_closed(wanted, takes_switches=False) else None
+    )
 
 
-def _is_closed(wanted: Any) -> bool:
-    """Return whether an option takes only numbers or words of a list: these are harmless."""
+def is_closed(wanted: Any, *, takes_switches: bool = True) -> bool:
+    """Return whether an option takes only numbers or words of a list, or is a switch if these count."""
     inner = getattr(wanted, "__origin__", wanted)
-    return inner is Literal or (isinstance(inner, type) and inner is not bool and issubclass(inner, (int, float)))
+    is_number = isinstance(inner, type) and issubclass(inner, (int, float))
+    return inner is Literal or (is_number and (takes_switches or inner is not bool))
 
 
 def guard_of(wanted: Any) -> Guarded | None:

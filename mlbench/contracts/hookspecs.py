@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from mlbench.contracts.backend import Backend
     from mlbench.contracts.power import PowerMeter
     from mlbench.contracts.scenario import Scenario
+    from mlbench.contracts.sensor import Sensor
+    from mlbench.contracts.transform import Transform
     from mlbench.contracts.workload import Workload
 
 OWN_COMMANDS = (
-    *("run", "list", "show", "table", "verify"),
+    *("run", "rounds", "rules", "list", "show", "table", "verify"),
     *("compare", "regress", "bisect", "baseline", "history", "cost", "report", "site", "audit", "replay"),
     *("fetch", "query", "export", "import", "submit", "system", "published"),
-    *("demo", "tune", "curve", "serve", "settings", "doctor", "check", "roofline", "plugin", "completion", "onnx"),
+    *("demo", "tune", "curve", "precisions", "serve", "settings", "doctor", "check", "roofline", "plugin"),
+    *("completion", "onnx"),
 )
 """Names of mlbench's own commands, which a plugin's command cannot have."""
 
@@ -65,8 +68,18 @@ def mlbench_scenarios() -> Sequence[Scenario]:  # type: ignore[empty-body]
 
 
 @hookspec
+def mlbench_transforms() -> Sequence[Transform]:  # type: ignore[empty-body]
+    """Return the transforms this plugin brings."""
+
+
+@hookspec
 def mlbench_power_meters() -> Sequence[PowerMeter]:  # type: ignore[empty-body]
     """Return the power meters this plugin brings."""
+
+
+@hookspec
+def mlbench_sensors() -> Sequence[Sensor]:  # type: ignore[empty-body]
+    """Return the sensors this plugin brings."""
 
 
 @hookspec

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench.contracts.precision import Precision
+from mlbench.errors import InvalidRunError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,15 @@ class LoggedReply:
     token_data: bytes | None = None
     """The first token, if it was reported."""
     token_count: int | None = None
+
+    def check_index(self, samples: int) -> None:
+        """Raise `InvalidRunError` if it answers none of so many samples."""
+        if not 0 <= self.index < samples:
+            raise InvalidRunError(f"sample {self.index} was answered, but there are {samples} samples.")
+
+    def size_error(self, wanted: object) -> InvalidRunError:
+        """Return the error of a reply that has another size than it should: of bytes, or in words."""
+        return InvalidRunError(f"the reply to sample {self.index} has {len(self.data)} bytes, not {wanted}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +147,8 @@ class Metric(ABC):
     targets: tuple[Target, ...]
     output_reference: OutputReference | None = None
     """Reference outputs to compare the accuracy run's with; None where there are none, as for official models."""
+    reply_limits: Mapping[Precision, DifferenceLimits] | None = None
+    """What `difference_limits` returns by default, by precision."""
 
     @abstractmethod
     def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
@@ -200,7 +212,7 @@ class Metric(ABC):
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
         """Return how much replies may change at a precision when the same samples come in other batches.
 
-        By default one reply in a hundred may change. Set limits from measurements, far above them and far below the
-        effect of real faults: `benchmarks/reply_agreement.py` measures both.
+        Without `reply_limits` one reply in a hundred may change. Set them from measurements, far above those and far
+        below the effect of real faults: `benchmarks/reply_agreement.py` measures both.
         """
-        return DifferenceLimits(one=0.0, mean=0.01)
+        return self.reply_limits[precision] if self.reply_limits else DifferenceLimits(one=0.0, mean=0.01)

@@ -33,7 +33,11 @@ class BatchProgram(ABC):
 
     @abstractmethod
     def run(self, samples: Sequence[Any], graphs: Mapping[str, Executable]) -> np.ndarray | Sequence[np.ndarray]:
-        """Answer each sample: one array whose first axis is the samples, or one array per sample where sizes differ."""
+        """Answer each sample: one array whose first axis is the samples, or one array per sample where sizes differ.
+
+        A graph with `Graph.state` takes a state after its inputs; its ``new_state`` makes one, as that of a
+        `StatefulExecutable`. A program may keep it for the executables that made it: one thread calls them.
+        """
 
     def length(self, sample: Any) -> int:
         """Return a sample's length; samples of similar length are batched together. 0: all are alike."""
@@ -58,3 +62,7 @@ class Model:
     deviations: tuple[str, ...] = ()
     """Differences of a full profile's files from the official ones: ``planes 8, not 64``. Such a run is not
     official."""
+    changes: tuple[str, ...] = ()
+    """Changes by transforms, one line each, in words and numbers; kept in the record."""
+    stores: str = ""
+    """Format of the weights in quantised files, by their own description: ``int4-gptq``; kept in the record."""

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 OFFICIAL_MIN_DURATION_MS = 600_000
 """Source: MLPerf Inference v4.1 rules, "Scenarios"."""
 
+DEFAULT_ROUND = "v4.1"
+"""The round of MLPerf Inference whose rules hold where none is named."""
+
 CHECKED = ("timed_answers", "no_caching")
 """Rules that detect answers that were not computed; a run counts as checked only if all of them were applied."""
 

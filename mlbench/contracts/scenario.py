@@ -62,6 +62,9 @@ class Scenario:
     """Default settings of this scenario, by key: ``{"execution.batching": "dynamic"}``."""
     token_result_key: str = ""
     """The detail log's key of the result where tokens are measured; empty: the rules'."""
+    rules: str = ""
+    """The official scenario whose rules apply, where it is not LoadGen's: ``Interactive``, which LoadGen knows as
+    Server. A round that does not have it defines no such run."""
     is_beyond_rules: bool = False
     """Whether it may run, when named, although a workload's rules do not define it. It needs another name than the
     official ones, so that no such run is conformant."""
@@ -69,6 +72,11 @@ class Scenario:
     """The value that `mlbench compare` compares: the result, or the latency at ``percentile`` (where tokens are judged,
     TTFT and TPOT). None: the latency where LoadGen sends a rate, since the rate is a setting and not a result;
     elsewhere the result."""
+
+    @property
+    def official(self) -> str:
+        """Return the name of the official scenario whose rules apply."""
+        return self.rules or self.loadgen
 
     @property
     def higher_is_better(self) -> bool:
@@ -139,8 +147,9 @@ class LoadSettings:
     the run."""
     samples_per_query: Annotated[int, Ge(1), Le(1_000_000)] = 8
     """Samples in a query of MultiStream. The rules fix it at 8."""
-    coalesce_queries: bool = False
-    """In Server: pass all overdue queries to the engine in one call."""
+    coalesce_queries: bool | Literal["auto"] = "auto"
+    """In Server: pass all overdue queries to the engine in one call. ``auto``: from 20,000 arrivals per second on,
+    where a call for each takes longer than Python has; below, one call for each, as without this setting."""
     latency_limit_ms: Limit = 0.0
     """In Server, where the latency of queries is judged: a stricter limit than the rules', in milliseconds; 0:
     theirs."""

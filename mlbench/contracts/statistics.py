@@ -30,6 +30,9 @@ class EngineStatistics:
     truncated_prompts: int | None = None
     """Samples whose prompt was cut, as by a server whose context is too short. A rule checks it, so an engine that
     knows the number reports it, including 0."""
+    late_clients: int | None = None
+    """Number of the engine's own clients of a server that could not keep up with it, so that times are not the
+    server's. A rule checks it, so an engine that knows the number reports it, including 0."""
     computed_calls: int | None = None
     """Graph calls that were still computed after `Engine.replay_graphs`."""
     instances: int | None = field(default=None, metadata=SETTING)

@@ -32,6 +32,13 @@ class Weights(StrEnum):
     RANDOM = "random"
 
 
+class Memory(StrEnum):
+    """The memory that a backend computes in: the processors', which programs share, or a device's, behind a link."""
+
+    HOST = "host"
+    DEVICE = "device"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """The variant of a workload that a run uses."""
@@ -42,6 +49,10 @@ class Variant:
     """The workload's own `Workload.options` dataclass, filled in from the settings."""
     precision: Precision = Precision.FP32
     """The run's, for a metric whose targets depend on it."""
+    memory: Memory = Memory.HOST
+    """The backend's. Dataset and model may choose their form by it, so that little travels to a device and back."""
+    round: str = ""
+    """Name of the round whose targets hold; empty: the default one, or the first that has the workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +76,8 @@ class Workload(ABC):
     sources: Path | None = None
     """A TOML file of official files: their addresses and checksums (see `mlbench.fetching.sources`)."""
     preload: Sequence[str] = ()
-    """Modules besides `Backend.preload` that building its networks imports, under the same conditions. They are not
-    preloaded for a backend without `preload`."""
+    """Modules besides `Backend.preload` that building its networks imports, under the same conditions: first those that
+    other workloads begin with, and so share. They are not preloaded for a backend without `preload`."""
     preload_always: Sequence[str] = ()
     """Modules that its dataset, model or metric imports on every backend, under the same conditions. If they import
     torch, name it first, and add the modules of its networks: then runs on all backends share their imports."""
@@ -78,6 +89,8 @@ class Workload(ABC):
     """Scenarios that run when the user names none; empty: all that its rules define."""
     only_profile: Profile | None = None
     """The one profile that it has; None: both."""
+    full_weights: int = 0
+    """Number of weights of the full-size network, which decides the devices that have room for it; 0: unknown."""
     mini_server_latency_ms: int | None = None
     """Server latency limit of the mini profile, if the official one only suits the official model."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mlbench.contracts.power import PowerMeter
     from mlbench.contracts.precision import Precision
     from mlbench.contracts.scenario import Scenario
+    from mlbench.contracts.sensor import Sensor
+    from mlbench.contracts.transform import Transform
     from mlbench.contracts.workload import Workload
 
 logger = logging.getLogger(__name__)
@@ -53,7 +55,7 @@ class BrokenPlugin(NamedTuple):
 _DEVICES = {
     **dict.fromkeys(("cuda", "gpu", "nvidia"), "pytorch, onnxruntime, tensorrt and vllm use an NVIDIA GPU"),
     "amd": "rocm uses an AMD GPU",
-    "cpu": "pytorch, onnxruntime and cpu_amx use the processor",
+    "cpu": "pytorch, onnxruntime, openvino and cpu_amx use the processor",
 }
 """What is asked for as a backend and is a device, and which backends use it."""
 
@@ -66,6 +68,8 @@ class Plugins:
     workloads: dict[str, Workload] = field(default_factory=dict)
     scenarios: dict[str, Scenario] = field(default_factory=dict)
     power_meters: dict[str, PowerMeter] = field(default_factory=dict)
+    sensors: dict[str, Sensor] = field(default_factory=dict)
+    transforms: dict[str, Transform] = field(default_factory=dict)
     commands: dict[str, click.Command] = field(default_factory=dict)
     broken: list[BrokenPlugin] = field(default_factory=list)
     origins: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -86,6 +90,8 @@ class Plugins:
         from mlbench.contracts.backend import Backend
         from mlbench.contracts.power import PowerMeter
         from mlbench.contracts.scenario import Scenario
+        from mlbench.contracts.sensor import Sensor
+        from mlbench.contracts.transform import Transform
         from mlbench.contracts.workload import Workload
         from mlbench.discovery import validation
 
@@ -96,6 +102,9 @@ class Plugins:
             plugins._collect(hookspecs.mlbench_backends, Backend, validation.check_backend, plugins.backends)
             meters, check_meter = plugins.power_meters, validation.check_power_meter
             plugins._collect(hookspecs.mlbench_power_meters, PowerMeter, check_meter, meters)
+            plugins._collect(hookspecs.mlbench_sensors, Sensor, validation.check_sensor, plugins.sensors)
+            transforms, check_transform = plugins.transforms, validation.check_transform
+            plugins._collect(hookspecs.mlbench_transforms, Transform, check_transform, transforms)
             plugins._collect(hookspecs.mlbench_commands, click.Command, check_command, plugins.commands)
             return plugins
 
@@ -137,7 +146,7 @@ class Plugins:
         """Return a workload; raises as `backend` does."""
         return self._named(name, self.workloads, "workload")
 
-    def workload_of(self, name: str, settings: Mapping[str, Any]) -> Workload:
+    def workload_of(self, name: str, settings: Mapping[str, object]) -> Workload:
         """Return the workload of a run with these settings: an installed one, or the user's own model among them.
 
         Raises:
@@ -175,6 +184,10 @@ class Plugins:
         """Return a power meter; raises as `backend` does."""
         return self._named(name, self.power_meters, "power meter")
 
+    def transform(self, name: str) -> Transform:
+        """Return a transform, with its own options; raises as `backend` does."""
+        return self._named(name, self.transforms, "transform")
+
     def probe(self, name: str) -> Probe:
         """Return the backend's probe of this machine, cached; raises as `backend` does, also for a wrong answer."""
         from mlbench.discovery.validation import check_probe_result
@@ -197,6 +210,19 @@ class Plugins:
         """Return `meter_fault` of each power meter; one that answers wrongly becomes a broken plugin."""
         return dict(_answers(self.meter_fault, self.power_meters))
 
+    def sensor_faults(self) -> dict[str, str]:
+        """Return the reason why each sensor shows nothing here, as `meter_faults`; empty where it shows something."""
+        from mlbench.discovery.validation import check_reason
+
+        def ask(name: str) -> str:
+            return self._ask(self.sensors[name].probe, check_reason, name, self.sensors)
+
+        return dict(_answers(ask, self.sensors))
+
+    def usable_sensors(self) -> list[Sensor]:
+        """Return the sensors that show something of this machine."""
+        return [self.sensors[name] for name, fault in self.sensor_faults().items() if not fault]
+
     def best_backend(self, precision: Precision | None = None) -> Backend:
         """Return the available backend with the highest rank, of those that offer a precision where one is named.
 
@@ -213,10 +239,9 @@ class Plugins:
             raise PluginError(f"no backend {lacking}.", hint="See `mlbench list` for the needs and precisions of each.")
         return max(ranked, key=lambda pair: pair[0])[1]
 
-    def origin(self, name: str, kind: Literal["backend", "workload"] = "backend") -> str:
-        """Return the origin of a backend or a workload: its entry point, and the distribution that declares it."""
-        hook = hookspecs.mlbench_backends if kind == "backend" else hookspecs.mlbench_workloads
-        return self.origins[hook.__name__, name]
+    def origin(self, name: str, kind: Literal["backend", "workload", "scenario", "transform"] = "backend") -> str:
+        """Return the origin of what a plugin brings: its entry point, and the distribution that declares it."""
+        return self.origins[f"mlbench_{kind}s", name]
 
     def notify_stored(self, folder: Path) -> None:
         """Call ``mlbench_run_stored`` of every plugin, as `notify`."""
@@ -263,14 +288,14 @@ class Plugins:
             self._add_broken(entry.name, distribution, f"mlbench has no hook {', '.join(unknown)}")
 
     def _collect(
-        self, hook: Callable[..., Any], kind: type, check: Callable[[Any], None], into: dict[str, Any]
+        self, hook: Callable[..., Any], kind: type, check: Callable[[Any], None], into: dict[str, _Plugin]
     ) -> None:
         """Call a hook of each plugin separately, and keep what it returns by name, if it keeps its contract."""
         owners: dict[str, str] = {}
         for implementation in getattr(self.hooks.hook, hook.__name__).get_hookimpls():
             plugin, distribution = self._sources[implementation.plugin_name]
             try:
-                things = check_list(call_plugin(implementation.function, hook.__name__), hook.__name__)
+                things: Sequence[Any] = check_list(call_plugin(implementation.function, hook.__name__), hook.__name__)
             except PluginError as error:
                 self._add_broken(plugin, distribution, error.message)
                 continue
@@ -300,7 +325,11 @@ class Plugins:
         return name
 
     def _ask(
-        self, question: Callable[[], object], validated: Callable[[object], _Answer], name: str, known: dict[str, Any]
+        self,
+        question: Callable[[], object],
+        validated: Callable[[object], _Answer],
+        name: str,
+        known: dict[str, _Plugin],
     ) -> _Answer:
         """Return the answer of a plugin's ``probe``; one that raises or answers wrongly is broken from then on."""
         try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.backend import Probe
+from mlbench.contracts.guarded import is_closed
 from mlbench.contracts.load_pattern import LOAD_PATTERNS
 from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.precision import NumberFormat, Precision
@@ -64,7 +66,7 @@ def _check_formats(formats: object) -> Mapping[Precision, NumberFormat]:
 
 
 def check_reason(reason: object) -> str:
-    """Return what `PowerMeter.probe` returned; raises as `check_backend`."""
+    """Return what the ``probe`` of a power meter or a sensor returned; raises as `check_backend`."""
     return text(reason, "what probe() returned")
 
 
@@ -84,12 +86,11 @@ def check_backend(backend: Any) -> None:
 
 def check_workload(workload: Any) -> None:
     """Check all that commands need of a workload; raises as `check_backend`."""
-    from mlbench.rules.official_table import scenarios_of
+    from mlbench.rules.round_files import check_rules_name
 
     text(workload.title, "title")
     if not isinstance(workload.rules, Rules):
-        text(workload.rules, "rules")
-    scenarios_of(workload)  # raises for rules that are not known
+        check_rules_name(text(workload.rules, "rules"))
     demand(type(workload.is_default) is bool, f"is_default is {kind_of(workload.is_default)}")
     limit_ms = workload.mini_server_latency_ms
     demand(limit_ms is None or type(limit_ms) is int, f"mini_server_latency_ms is {kind_of(limit_ms)}")
@@ -113,6 +114,7 @@ def check_scenario(scenario: Any) -> None:
     demand(percentile is None or is_share, f"percentile is {kind_of(percentile)}, not a share between 0 and 1")
     demand(type(scenario.early_stopping) is bool, f"early_stopping is {kind_of(scenario.early_stopping)}")
     text(scenario.token_result_key, "token_result_key")
+    text(scenario.rules, "rules")
     demand(type(scenario.is_beyond_rules) is bool, f"is_beyond_rules is {kind_of(scenario.is_beyond_rules)}")
     compared_by, kinds = scenario.compared_by, typing.get_args(ComparedBy)
     demand(compared_by in (None, *kinds), f"compared_by is {str(compared_by)[:80]!r}, not one of {', '.join(kinds)}")
@@ -141,14 +143,41 @@ def check_power_meter(meter: Any) -> None:
     demand(meter.name not in (AUTO, NONE), f"a power meter cannot be called {meter.name!r}")
 
 
+def check_sensor(sensor: Any) -> None:
+    """Check all that commands need of a sensor; raises as `check_backend`."""
+    text(sensor.title, "title")
+
+
+def check_transform(transform: Any) -> None:
+    """Check all that commands need of a transform; raises as `check_backend`.
+
+    A record of a stranger names a transform and its options, so these can neither name files nor run code.
+    """
+    text(transform.title, "title")
+    text(transform.checked_on, "checked_on")
+    for field in ("changes_answers", "is_closed"):
+        demand(type(getattr(transform, field)) is bool, f"{field} is {kind_of(getattr(transform, field))}")
+    _check_options(transform.options)
+    for name, wanted in typing.get_type_hints(type(transform.options), include_extras=True).items():
+        demand(is_closed(wanted), f"option {name} takes any text; take a number, a boolean, or words of a list")
+        words = [str(word) for word in typing.get_args(wanted) if isinstance(word, str)]
+        demand(not any(set(word) & set(": ") for word in words), f"a word of option {name} has a colon or a space")
+
+
 def _check_options(options: object) -> None:
     demand(
         dataclasses.is_dataclass(options) and not isinstance(options, type),
         f"options is {kind_of(options)}, not an instance of a dataclass",
     )
-    typing.get_type_hints(type(options), include_extras=True)
+    _check_annotations(type(options))  # type: ignore[arg-type]  # mypy doubts that classes have hashes
     for field in dataclasses.fields(options):  # type: ignore[arg-type]
         getattr(options, field.name)
+
+
+@cache
+def _check_annotations(options: type) -> None:
+    """Raise where an annotation cannot be resolved. A process discovers the same plugins often, and this takes long."""
+    typing.get_type_hints(options, include_extras=True)
 
 
 def _check_file(file: object, what: str) -> None:

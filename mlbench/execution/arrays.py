@@ -28,6 +28,13 @@ def host_array(array: Array) -> np.ndarray:
     raise TypeError(f"expected a NumPy array or anything with __dlpack__, got {type(array).__name__}")
 
 
+def stack(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Return arrays of one shape as a batch; one alone is not copied."""
+    import numpy as np
+
+    return arrays[0][np.newaxis] if len(arrays) == 1 else np.stack(arrays)
+
+
 def copy_rows(array: Any, sources: Sequence[int], targets: Sequence[int]) -> None:
     """Copy rows of an array in place, NumPy's or torch's on the CPU: all sources are read before a target is written.
 

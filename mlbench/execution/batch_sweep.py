@@ -7,9 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import cycle, islice
 from statistics import median
 from typing import Any
+
+from mlbench.execution.processes.processor_waits import thread_waited_ns
 
 _SIZE_BUDGET_S = 0.3
 _REPEATS = 3
@@ -17,13 +20,14 @@ _LONG_TRIES_S = 0.6  # two tries suffice where they take so long: what disturbs 
 _DONE_BELOW = 0.85
 _LAST = 2  # one size may be slow by accident: two in a row must be
 _NEARLY_BEST = 0.98
-_ROUND_S = 0.05
+_TRY_S, _ROUND_S = 0.01, 0.05
 _AGREEING = 3
 _MOST_ROUNDS = 9
 _ROUNDS_BUDGET_S = 2.0
 
-Run = Callable[[Sequence[Any]], None]
-"""Runs a batch on each worker at the same time."""
+Run = Callable[[Sequence[Any], float], float]
+"""Runs a batch on all workers at the same time, each over and over by itself for so many seconds and once at least;
+returns the batches per second of all."""
 
 Cut = Callable[[Sequence[Any], int], list[Any]]
 """Takes a batch of a size from samples that are sorted by length."""
@@ -63,17 +67,18 @@ def choose_batch(  # noqa: PLR0913 - what is tried, and how
     """Return the batch with the most samples per second.
 
     Tries 1, 2, 4, ... up to ``largest``, each three times or for some tenths of a second, twice where a batch takes
-    that long. Stops where two in a row are clearly worse than the best, also right beside it, for the machine may have
-    been busy; where one batch outlasts a second; or before one that outlasts ``longest_s`` in two tries. Sizes that
-    came near the best, or may have hit a busy machine, are then timed alternately until three rounds in a row choose
-    the same. A smaller batch is preferred when it is within 2 % of the best: it answers sooner.
+    that long; a try of a short batch is many calls. Stops where two in a row are clearly worse than the best, also
+    right beside it, for the machine may have been busy; where one batch outlasts a second; or before one that outlasts
+    ``longest_s`` in two tries. Sizes that came near the best, or may have hit a busy machine, are then timed
+    alternately until three rounds in a row choose the same. A smaller batch is preferred when it is within 2 % of the
+    best: it answers sooner.
 
     Args:
-        run: as it will run: one batch on each of the ``workers``.
+        run: as it will run: on each of the ``workers``, none of which waits for another.
         data: samples sorted by length.
         largest: no batch is larger.
         longest_s: no batch takes longer, but for the smallest.
-        workers: how many batches one call runs.
+        workers: on how many it runs.
         cut: which samples are a batch: such as the run will batch, since one long sample makes a whole batch long.
     """
     sweep = _Sweep(run, data, workers, cut)
@@ -94,7 +99,7 @@ class _Sweep:
         size = 1
         while size <= largest:
             batch = self._cut(self._data, size)
-            seconds = _best_seconds(self._run, batch, longest_s)
+            seconds = _best_seconds(partial(self._seconds, batch), longest_s)
             if size > 1 and seconds > longest_s:
                 break
             self._first[size] = self._workers * size / seconds
@@ -131,13 +136,13 @@ class _Sweep:
         found = self._first | {size: median(each) for size, each in rates.items()}
         return BatchChoice(batch=chosen[-1], rates=found, rounds=dict(sorted(Counter(chosen).items())))
 
+    def _seconds(self, batch: Sequence[Any], least_s: float) -> float:
+        """Return the seconds that a batch takes on a worker, by a try that lasts so long at least."""
+        return self._workers / self._run(batch, least_s)
+
     def _rate(self, size: int) -> float:
         """Return the samples per second of a moment, whatever else happened in it."""
-        batch, calls, started_s = self._cut(self._data, size), 0, time.perf_counter()
-        while not calls or time.perf_counter() - started_s < _ROUND_S:
-            self._run(batch)
-            calls += 1
-        return self._workers * size * calls / (time.perf_counter() - started_s)
+        return size * self._run(self._cut(self._data, size), _ROUND_S)
 
 
 def _smallest_of_best(rates: Mapping[int, float]) -> int:
@@ -149,14 +154,17 @@ def _is_settled(chosen: Sequence[int]) -> bool:
     return len(chosen) >= _MOST_ROUNDS or (len(chosen) >= _AGREEING and len(set(chosen[-_AGREEING:])) == 1)
 
 
-def _best_seconds(run: Run, batch: Sequence[Any], longest_s: float) -> float:
-    """Return the least time of some tries. The first call may allocate: where the next is as long, it is a try too."""
-    first = _seconds(run, batch)
+def _best_seconds(run_s: Callable[[float], float], longest_s: float) -> float:
+    """Return the least time of a batch in some tries, each as long as ``run_s`` is asked for and a batch at least.
+
+    The first call may allocate: where the next is as long, it is a try too.
+    """
+    first = run_s(0)
     started = time.perf_counter()
     fastest = math.inf
     tries = 0
     while tries < _REPEATS or (time.perf_counter() - started < _SIZE_BUDGET_S and tries < 10 * _REPEATS):
-        fastest = min(fastest, _seconds(run, batch))
+        fastest = min(fastest, run_s(_TRY_S))
         tries += 1
         is_long = fastest > longest_s or time.perf_counter() - started > _LONG_TRIES_S
         if fastest > 1 or (tries > 1 and is_long) or min(first, fastest) > _LONG_TRIES_S / 2:
@@ -164,7 +172,20 @@ def _best_seconds(run: Run, batch: Sequence[Any], longest_s: float) -> float:
     return min(first, fastest)
 
 
-def _seconds(run: Run, batch: Sequence[Any]) -> float:
-    before = time.perf_counter()
-    run(batch)
-    return time.perf_counter() - before
+def run_for(run: Callable[[], object], seconds: float, *, owns_core: bool = False) -> float:
+    """Run a batch over and over for so many seconds, and once at least; return the batches per second.
+
+    With ``owns_core``, time in which this thread waited for a processor does not count: other work had it.
+    """
+    calls, took_s, started_s = 0, 0.0, time.perf_counter()
+    waited_ns, ran_s = thread_waited_ns(), time.thread_time()
+    while not calls or took_s < seconds:
+        run()
+        calls += 1
+        took_s = time.perf_counter() - started_s
+    if owns_core:
+        waited_s = (thread_waited_ns() - waited_ns) / 1e9
+        took_s = time.perf_counter() - started_s  # the time of every wait that is counted
+        ran_s = time.thread_time() - ran_s  # it took no less than that, whatever the kernel counts as waiting
+        took_s = min(took_s, max(took_s - waited_s, ran_s))
+    return calls / took_s

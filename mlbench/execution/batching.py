@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from mlbench.contracts.engine import Reply, Samples
 
@@ -40,22 +40,24 @@ class Backlog:
 
     def cut(self, most: int) -> Batch:
         """Take the first waiting samples, at most ``most``, all of one reply: two replies belong to two tests."""
-        reply = self._waiting[0].reply
+        waiting, reply = self._waiting, self._waiting[0].reply
         parts: list[Samples] = []
         room = most
-        while room and self._waiting and self._waiting[0].reply is reply:
-            is_apart = self._waiting[0].is_apart
-            if is_apart and parts:
+        while room and waiting and (first := waiting[0]).reply is reply:
+            if first.is_apart and parts:
                 break
-            samples = self._waiting[0].samples
-            part = samples[self._begun : self._begun + room]
-            self._begun += len(part)
-            if self._begun == len(samples):
-                self._waiting.popleft()
-                self._begun = 0
+            left = len(first.samples) - self._begun
+            part = first.samples
+            if self._begun or left > room:
+                part = part[self._begun : self._begun + room]
             parts.append(part)
-            room -= len(part)
-            if is_apart:
+            if left <= room:
+                waiting.popleft()
+                self._begun = 0
+            else:
+                self._begun += room
+            room -= min(left, room)
+            if first.is_apart:
                 break
         self._count -= most - room
         return Batch(join_samples(parts), reply)
@@ -75,13 +77,15 @@ class BatchQueue:
         self._changed = threading.Condition()
 
     def put(self, samples: Samples, reply: Reply) -> None:
-        """Append samples."""
+        """Append samples. The first that wait wake a worker, and those that fill a batch: it takes all it can."""
         with self._changed:
-            if not self._waiting:
+            before = len(self._waiting)
+            if not before:
                 self._oldest_s = time.monotonic()
             self._waiting.add(samples, reply)
             self._is_flushed = False
-            self._changed.notify()
+            if not before or before < self.batch <= len(self._waiting):
+                self._changed.notify()
 
     def flush(self) -> None:
         """Stop waiting for fuller batches until more samples come."""
@@ -121,8 +125,8 @@ def join_samples(parts: list[Samples]) -> Samples:
     """Return samples one after another; they must be of one dataset."""
     if len(parts) == 1:
         return parts[0]
-    ids = [i for part in parts for i in part.ids]
-    indices = [i for part in parts for i in part.indices]
+    ids = list(chain.from_iterable([part.ids for part in parts]))
+    indices = list(chain.from_iterable([part.indices for part in parts]))
     return Samples(ids, indices, parts[0].dataset)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.engine import GraphCalls
-from mlbench.contracts.graph import Array, Executable
+from mlbench.contracts.graph import Array, Executable, StatefulExecutable
 from mlbench.execution.arrays import check_outputs
 from mlbench.execution.replay import ReplayedExecutable
 
@@ -40,9 +41,9 @@ class CallCounts:
 class CountedExecutable:
     """An executable whose calls are counted once they have succeeded."""
 
-    def __init__(self, executable: Executable, graph: str) -> None:
+    def __init__(self, executable: Executable | StatefulExecutable, graph: str) -> None:
         """Wrap what a backend compiled from the graph of this name."""
-        self._executable = executable
+        self._executable: Any = executable
         self.counts = CallCounts(graph)
 
     def replay(self) -> ReplayedExecutable:
@@ -51,12 +52,24 @@ class CountedExecutable:
             self._executable = ReplayedExecutable(self._executable)
         return self._executable
 
-    def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Array]:
+    def new_state(self, sizes: Mapping[str, int], /) -> object:
+        """Return state of a graph that has any, with its sizes."""
+        return _SizedState(self._executable.new_state(sizes), tuple(sizes.items()))
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], state: _SizedState | None = None, /) -> Mapping[str, Array]:
         """Compute all outputs by name."""
-        outputs = self._executable(inputs)
+        outputs: Mapping[str, Array] = self._executable(inputs, state.held) if state else self._executable(inputs)
         check_outputs(outputs, self.counts.graph)
-        self.counts.note(inputs)
+        self.counts.note(inputs, state.sizes if state else ())
         return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class _SizedState:
+    """State of a backend's, and the sizes that it was made with."""
+
+    held: object
+    sizes: _Sizes
 
 
 def merge_counts(counts: Iterable[CallCounts]) -> Sequence[GraphCalls]:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,10 +17,12 @@ from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Sample
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.statistics import BatchStatistics
 from mlbench.errors import UsageError, describe_error
-from mlbench.execution.batch_sweep import BatchChoice, choose_batch, mixture, neighbours
+from mlbench.execution.batch_sweep import BatchChoice, choose_batch, mixture, neighbours, run_for
 from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
 from mlbench.execution.call_counts import CountedExecutable, merge_counts
+from mlbench.execution.generation.host_state import stateful
 from mlbench.execution.replay import ReplayedExecutable, take_computed_calls
+from mlbench.system.processor import usable_threads
 
 logger = logging.getLogger(__name__)
 
@@ -157,11 +160,11 @@ class ComposedEngine(Engine):
         return ""
 
     def _compiled(self) -> Mapping[str, CountedExecutable]:
-        asked = self._plan.precision
-        return {
-            name: CountedExecutable(self._backend.compile(graph, graph.precision(asked)), name)
-            for name, graph in self._model.graphs.items()
-        }
+        found = {}
+        for name, graph in self._model.graphs.items():
+            compiled = self._backend.compile(graph, graph.precision(self._plan.precision))
+            found[name] = CountedExecutable(stateful(compiled, graph) if graph.state else compiled, name)
+        return found
 
     def _run_sizes(self, sizes: Sequence[int], data: Sequence[Any], graphs: Mapping[str, CountedExecutable]) -> None:
         """Run batches of these sizes, with the shortest and the longest of the samples; once where all are alike.
@@ -218,11 +221,17 @@ class ComposedEngine(Engine):
             counts.padding += padding
             counts.busy_ns += busy_ns
 
-    def _run_on_all(self, data: Sequence[Any]) -> None:
-        """Run a batch on every worker at the same time, as when many samples wait."""
-        pairs = zip(self._threads, self._graphs, strict=True)
-        for running in [thread.submit(self._program.run, data, graphs) for thread, graphs in pairs]:
-            running.result()
+    def _run_on_all(self, data: Sequence[Any], seconds: float) -> float:
+        """Run a batch on every worker as when many samples wait; see `batch_sweep.Run`."""
+        begin = threading.Barrier(len(self._threads))  # one that began alone would have the device for itself
+        owns_core = len(self._threads) <= usable_threads()
+
+        def measure(graphs: Mapping[str, CountedExecutable]) -> float:
+            begin.wait()
+            return run_for(partial(self._program.run, data, graphs), seconds, owns_core=owns_core)
+
+        running = [thread.submit(measure, each) for thread, each in zip(self._threads, self._graphs, strict=True)]
+        return sum(each.result() for each in running)
 
 
 def _sizes_up_to(batch: int) -> list[int]:

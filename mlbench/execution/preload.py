@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def modules_to_preload(workload: Workload, backend: Backend) -> Sequence[str]:
-    """Return what a workload and a backend say that runs import, each module once: first what all runs need."""
+    """Return what a workload and a backend say that runs import, each module once: first what others share."""
     of_networks = workload.preload if backend.preload else ()
-    return tuple(dict.fromkeys((*workload.preload_always, *backend.preload, *of_networks)))
+    return tuple(dict.fromkeys((*backend.preload, *of_networks, *workload.preload_always)))
 
 
 def preload(modules: Iterable[str]) -> None:

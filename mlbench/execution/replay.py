@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +20,23 @@ _SEED = 20240828
 class ReplayedExecutable:
     """An executable that computes its first call with each set of shapes, and gives later ones the same outputs."""
 
-    def __init__(self, executable: Executable, *, most_bytes: int = MOST_BYTES) -> None:
-        """Store what computes, and how much may be kept."""
-        self._executable = executable
+    def __init__(self, executable: Executable | StatefulExecutable, *, most_bytes: int = MOST_BYTES) -> None:
+        """Store what computes, with or without state, and how much may be kept."""
+        self._executable: Any = executable
         self._kept: dict[tuple[tuple[int, ...], ...], Mapping[str, Array]] = {}
         self._room_bytes = most_bytes
         self.computed = 0
         """Calls that were really computed."""
 
-    def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Array]:
+    def new_state(self, sizes: Mapping[str, int], /) -> object:
+        """Return real state."""
+        return self._executable.new_state(sizes)
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], /, *state: object) -> Mapping[str, Array]:
         """Give all outputs by name."""
         shapes = tuple([array.shape for array in inputs.values()])
         if (outputs := self._kept.get(shapes)) is None:
-            outputs = self._executable(inputs)
+            outputs = self._executable(inputs, *state)
             self.computed += 1
             size_bytes = sum(host_array(array).nbytes for array in outputs.values())
             if size_bytes <= self._room_bytes:

@@ -35,6 +35,8 @@ class SpeedEstimate:
     """How long the longest query of many samples took; 0: there was none."""
     saturated_per_s: float | None = None
     """The same at saturation, where it was measured; see `measure_saturated_speed`."""
+    is_plateau: bool = False
+    """Whether twice as many samples at once had about the same rate."""
     is_tested: bool = False
     """Whether a whole test was checked instead of this trial alone."""
 
@@ -112,22 +114,27 @@ def measure_single_queries(
     return SpeedEstimate(latency_ns=latency_ns, fastest_ns=fastest_ns, rate_per_s=query_size / (latency_ns / 1e9))
 
 
-def measure_saturated_speed(pace: SpeedEstimate, engine: Engine, samples: Samples, timeout_s: float) -> SpeedEstimate:
+def measure_saturated_speed(
+    pace: SpeedEstimate, engine: Engine, samples: Samples, timeout_s: float, *, enough_s: float = float("inf")
+) -> SpeedEstimate:
     """Return the speed of a generation engine with its saturated rate: it answers many samples in little more time.
 
-    Doubles the load as long as that raises the rate and takes only seconds.
+    Doubles the load as long as that raises the rate and takes only seconds. Where it does not, fewer samples than there
+    are suffice if they took ``enough_s``.
 
     Raises:
         InvalidRunError: as `measure_speed`.
     """
-    many, best_per_s, started_s = 1, 1e9 / pace.latency_ns, time.monotonic()
+    many, best_per_s, started_s, is_plateau = 1, 1e9 / pace.latency_ns, time.monotonic(), False
     while many < _TIMES_EACH * len(samples) and time.monotonic() - started_s < _CROWD_S:
         many *= 2
         per_s = _rate_together(engine, samples, many, timeout_s)
         before_per_s, best_per_s = best_per_s, max(best_per_s, per_s)
-        if per_s < _GROWS * before_per_s and many > len(samples):
+        is_plateau = per_s < _GROWS * before_per_s and (many > len(samples) or many / per_s >= enough_s)
+        if is_plateau:
             break
-    return dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, best_per_s), saturated_per_s=best_per_s)
+    rate_per_s = max(pace.rate_per_s, best_per_s)
+    return dataclasses.replace(pace, rate_per_s=rate_per_s, saturated_per_s=best_per_s, is_plateau=is_plateau)
 
 
 def _is_too_few(queries: int, elapsed_s: float, budget_s: float) -> bool:

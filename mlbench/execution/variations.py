@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -45,12 +45,6 @@ class Variation:
     seed: int = 0
     continuation: tuple[int, ...] = ()
     """Tokens behind a prompt's own."""
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return a variation of its JSON values."""
-        change, continuation = Change(values["change"]), tuple(values["continuation"])
-        return cls(base=values["base"], change=change, seed=values["seed"], continuation=continuation)
 
 
 class VariedDataset(WrappedDataset):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from mlbench.errors import UsageError
 from mlbench.fetching.lock_file import LockFile
 from mlbench.fetching.parts import storage_error
+from mlbench.system.locks import open_locked
 
 
 @contextmanager
@@ -24,14 +24,13 @@ def only_fetch(data: Path) -> Iterator[LockFile]:
     """
     try:
         data.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(data / ".fetching", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = open_locked(data / ".fetching", patience_s=0, is_made=True)
+    except BlockingIOError:
+        raise UsageError(f"another mlbench fetch works on {data}.", hint="Wait until it is finished.") from None
     except OSError as error:
         raise storage_error(data, error) from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield LockFile.read(data)
-    except BlockingIOError:
-        raise UsageError(f"another mlbench fetch works on {data}.", hint="Wait until it is finished.") from None
     finally:
         os.close(descriptor)
 

@@ -21,6 +21,7 @@ from mlbench.fetching.parts import storage_error
 from mlbench.fetching.snapshot_sizes import MANIFEST, snapshot_sizes
 from mlbench.fetching.sources import LIST_BYTES, Artifact, Digest, RemoteFile, WorkloadSources
 from mlbench.fetching.unpacking import unpack_archive
+from mlbench.system.guards import undo_on_error
 
 STREAMS = 4
 """Files that are downloaded at a time."""
@@ -159,15 +160,16 @@ class Fetch:
     def _bring_each(self, files: list[RemoteFile], artifact: Artifact) -> bool:
         if not artifact.is_manual:
             with ThreadPoolExecutor(STREAMS) as threads:
+
+                def stop() -> None:
+                    self._stopping.set()
+                    threads.shutdown(cancel_futures=True)
+
                 futures = [threads.submit(self._bring, file) for file in files]
-                try:
+                with undo_on_error(stop):
                     ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
                     for future in ended:
                         future.result()
-                except BaseException:
-                    self._stopping.set()
-                    threads.shutdown(cancel_futures=True)
-                    raise
             return True
         return all([self._bring_by_hand(file) for file in files])
 

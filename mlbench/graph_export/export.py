@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from mlbench.contracts.model import BatchProgram
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Variant, Weights
-from mlbench.errors import MlbenchError, PluginError, UsageError, describe_error
+from mlbench.errors import PluginError, UsageError, describe_error
 from mlbench.execution.export.onnx_export import onnx_inputs, onnx_outputs
 from mlbench.graph_export.exported import DOCUMENT, Export, ExportedGraph, Layout
 from mlbench.graph_export.triton import CONFIG, MODEL, VERSION, config_text
 from mlbench.planning.requests import RunRequest, settings_of
 from mlbench.records.store.whole_folder import hold_folder_beside
+from mlbench.system.guards import convert_errors
 from mlbench.toolkit import file_sha256, onnx_weight_files
 from mlbench.version import __version__
 
@@ -107,12 +108,10 @@ def _model(request: ExportRequest, plugins: Plugins) -> Model:
         plugins,
     )
     options = settings.fill("workload", workload.options)
-    try:
+    with convert_errors(
+        lambda error: PluginError(f"workload {workload.name}: model() raised {describe_error(error)}.")
+    ):
         model = workload.model(Variant(profile=request.profile, weights=request.weights, options=options))
-    except MlbenchError:
-        raise
-    except Exception as error:  # a plugin's code
-        raise PluginError(f"workload {workload.name}: model() raised {describe_error(error)}.") from error
     if not model.graphs:
         raise UsageError(f"workload {workload.name} has no graphs.", hint="See `mlbench list`.")
     return model

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby, repeat
@@ -20,6 +19,8 @@ from mlbench.loadgen.lateness import LateCount
 from mlbench.loadgen.ledger import Closed
 
 logger = logging.getLogger(__name__)
+
+_MOST_AT_A_TIME = 50_000
 
 OnRefused = Callable[[Sequence[int], str], None]
 """Called with dataset indices and a reason when LoadGen refuses the replies to these samples."""
@@ -89,7 +90,8 @@ class Completer:
         Args:
             on_refused: notes which replies LoadGen did not take.
             gather_s: how long replies may wait for others, all of which go to LoadGen in one call; 0: none waits.
-                Each call switches the GIL between threads, which costs a fast engine more than everything else.
+                The last open ones do not wait. Each call switches the GIL between threads, which costs a fast engine
+                more than everything else.
             late: told what LoadGen was given.
             lasting: other threads, by their number, that outlast the test. Waking this one for a reply of theirs would
                 be a part of its latency. Where replies are gathered it is woken all the same.
@@ -103,6 +105,8 @@ class Completer:
         self._thread = threading.Thread(target=self._work, name="mlbench-completer", daemon=True)
         self._failure = ""
         self._is_over = threading.Event()
+        self._no_more = threading.Event()
+        self._is_all_here: Callable[[], bool] = bool
         self._output = np.empty(0)
         self._attach = self._attach_output
         self._check: Check | None = None
@@ -126,20 +130,27 @@ class Completer:
     def complete(
         self, samples: Closed, outputs: np.ndarray | list[np.ndarray], token_counts: list[int] | None = None
     ) -> None:
-        """Give LoadGen these replies."""
+        """Give LoadGen these replies; of millions, a part at a time: LoadGen's objects for them are large."""
+        if len(samples) > _MOST_AT_A_TIME:
+            for start in range(0, len(samples), _MOST_AT_A_TIME):
+                part = slice(start, start + _MOST_AT_A_TIME)
+                closed = Closed(samples.ids[part], samples.indices[part])
+                self.complete(closed, outputs[part], token_counts and token_counts[part])
+            return
         answers = _Answers(samples, outputs, token_counts)
         if threading.get_ident() in self._reporting:
             self._complete([answers])
         else:
-            self._jobs.put(answers)
+            self._put(answers)
 
-    def gather(self, check: Check) -> Callable[[Unchecked], None] | None:
+    def gather(self, check: Check, is_all_here: Callable[[], bool]) -> Callable[[Unchecked], None] | None:
         """Return the function that takes replies to be checked together; None if replies are not gathered.
 
         A reply that is checked, closed and reported alone costs several times its share of a batch of a hundred.
+        ``is_all_here`` says whether no further reply can come: then none waits for it.
         """
-        self._check = check
-        return self._jobs.put if self._gather_s else None
+        self._check, self._is_all_here = check, is_all_here
+        return self._put if self._gather_s else None
 
     def complete_one(self, sample_id: int, output: np.ndarray) -> None:
         """Give LoadGen the reply to one sample, by the fast path; only on the issuing thread.
@@ -173,7 +184,12 @@ class Completer:
         if threading.get_ident() in self._reporting:
             self._pass_on([job])
         else:
-            self._jobs.put(job)
+            self._put(job)
+
+    def _put(self, job: _Job) -> None:
+        self._jobs.put(job)
+        if self._gather_s and self._is_all_here():
+            self._no_more.set()
 
     def _work(self) -> None:
         self._reporting.add(threading.get_ident())
@@ -189,11 +205,13 @@ class Completer:
             if not self._gather_s:
                 self._pass_on([job])
                 continue
+            self._no_more.clear()  # before the queue is read: what comes later sets it again
             waiting = [job, *(self._jobs.get() for _ in range(self._jobs.qsize()))]
             self._pass_on([each for each in waiting if each is not None])
             if None in waiting:
                 return
-            time.sleep(self._gather_s)
+            if not self._is_all_here():
+                self._no_more.wait(self._gather_s)
 
     def _pass_on(self, jobs: Sequence[_Job]) -> None:
         """Process jobs in order; consecutive answers go to LoadGen in one call."""

@@ -27,8 +27,9 @@ from mlbench.loadgen.watchdog import ProgressCallbacks, Watchdog, Watched
 _SWITCH_INTERVAL_S = 0.0005
 """How long a Python thread may hold the GIL; the default of 5 ms would show in every latency."""
 
-_GATHER_S = 0.0005
-"""How long replies of an Offline query may wait for each other: only the end of the whole query is timed there."""
+_GATHER_S = 0.01
+"""How long replies of an Offline query may wait for each other: only the end of the whole query is timed there, and for
+that none waits. A shorter wait takes the interpreter from engines with short calls more often."""
 
 _LONGEST_PAUSE = 30.0
 """Between two arrivals in Server, in mean intervals: one of 10^13 is longer."""

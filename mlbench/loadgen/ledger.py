@@ -77,6 +77,10 @@ class Ledger:
             parts = self._parts
             return tuple(parts[id_] for id_ in ids) if all(id_ in parts for id_ in ids) else None
 
+    def has_more_open_than(self, count: int) -> bool:
+        """Return whether more samples may wait for their answer; also where a query is open as a whole."""
+        return bool(self.whole) or len(self._parts) > count
+
     def close_all(self) -> Closed:
         """Close all samples that wait for their answer, and return them."""
         with self._lock:
@@ -115,4 +119,7 @@ class Ledger:
                 _, (ids, indices) = self.whole.popitem()
             except KeyError:  # another thread answered the last one just now
                 return
-            self._parts.update(zip(ids, indices, strict=True))
+            if len(ids) == 1:
+                self._parts[ids[0]] = indices[0]
+            else:
+                self._parts.update(zip(ids, indices, strict=True))

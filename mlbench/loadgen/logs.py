@@ -92,7 +92,8 @@ def read_detail(path: Path) -> DetailLog:
         DataError: the file is missing or cut short, or a record is not JSON; the message names the line.
     """
     detail = _collect(_read_records(path))
-    _check_complete(detail.values, path)
+    if last := missing_end(detail):
+        raise refusal(path, f"truncated LoadGen log: {path} has no {last}.", hint=_FULL)
     return detail
 
 
@@ -114,6 +115,20 @@ def read_damaged_detail(path: Path) -> DetailLog:
 
     detail = _collect(until_damage())
     return replace(detail, errors=(*detail.errors, *damage))
+
+
+def read_pairs(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield key and value of each record of a detail log, from the first to where it ends or is damaged.
+
+    Raises:
+        DataError: the file is missing.
+    """
+    with _open_log(path):  # a missing file is not a damaged one
+        pass
+    try:
+        yield from ((record.key, record.value) for record in _read_records(path))
+    except DataError:
+        return
 
 
 class _Record(NamedTuple):
@@ -173,14 +188,14 @@ def result_of(detail: DetailLog, scenario: Scenario, *, token_key: str | None = 
         value=value if value > 0 or scenario.higher_is_better else None,
         unit=unit,
         higher_is_better=scenario.higher_is_better,
-        latency_ns=_latencies(detail.values),
-        counts=_counted(detail.values),
+        latency_ns=_latencies(detail),
+        counts=_counted(detail),
     )
 
 
-def _counted(values: Mapping[str, Any]) -> dict[str, int]:
-    counts = {name: int(values[key]) for key, name in _COUNTS.items() if key in values}
-    if not values.get("effective_target_latency_ns"):  # where tokens have limits, LoadGen calls all queries late
+def _counted(detail: DetailLog) -> dict[str, int]:
+    counts = {name: int(detail.values[key]) for key, name in _COUNTS.items() if key in detail.values}
+    if not detail.values.get("effective_target_latency_ns"):  # where tokens have limits, LoadGen calls all queries late
         counts.pop("late_queries", None)
     return counts
 
@@ -311,22 +326,17 @@ def _record(line: str, path: Path, number: int) -> _Record:
         raise DataError(f"corrupt LoadGen log: line {number} of {path} is invalid: {reason}.", hint=_MEND) from None
 
 
-def _check_complete(values: Mapping[str, Any], path: Path) -> None:
-    if last := missing_end(values):
-        raise refusal(path, f"truncated LoadGen log: {path} has no {last}.", hint=_FULL)
-
-
-def missing_end(values: Mapping[str, Any]) -> str:
+def missing_end(detail: DetailLog) -> str:
     """Return the key with which a log must end and does not; empty if it does.
 
     A test that counts ends with its verdict, one that only collects replies with the end of its last part.
     """
-    last = "power_end" if values.get("effective_test_mode") == "AccuracyOnly" else "result_validity"
-    return "" if last in values else last
+    last = "power_end" if detail.values.get("effective_test_mode") == "AccuracyOnly" else "result_validity"
+    return "" if last in detail.values else last
 
 
-def _latencies(values: Mapping[str, Any]) -> dict[str, int]:
-    matches = ((_LATENCY.fullmatch(key), value) for key, value in values.items())
+def _latencies(detail: DetailLog) -> dict[str, int]:
+    matches = ((_LATENCY.fullmatch(key), value) for key, value in detail.values.items())
     return {match[1] or match[2]: int(value) for match, value in matches if match}
 
 

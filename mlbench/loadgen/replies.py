@@ -10,6 +10,7 @@ from threading import get_ident
 import numpy as np
 
 from mlbench.contracts.engine import Reply, Samples
+from mlbench.contracts.refusing import refusing
 from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.errors import describe_error, one_line
 from mlbench.loadgen.completer import Completer, Unchecked
@@ -70,8 +71,9 @@ class CheckedReply(Reply):
         if not wants_tokens and None not in spec.shape:
             shape = (1, *(size or 0 for size in spec.shape))
             self._shape_of_one = shape if np.empty(shape, self._dtype).nbytes <= _SMALL_BYTES else None
-        self._gather = completer.gather(self._complete_together) if self._shape_of_one else None
         self._gathered: set[int] = set()  # samples whose replies wait to be checked together
+        gather = completer.gather(self._complete_together, self._is_all_here)
+        self._gather = gather if self._shape_of_one else None
 
     def complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
@@ -113,7 +115,7 @@ class CheckedReply(Reply):
             else:
                 self._complete_any(samples, outputs, token_counts)
         except BaseException as error:  # reading what an engine passes may run its code
-            self._refuse("complete", samples, error)
+            self.refuse("complete", samples, error)
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
         """Report first tokens; see `Reply.first_token`. A fault here leaves the samples open for their answer."""
@@ -122,14 +124,12 @@ class CheckedReply(Reply):
         except BaseException as error:  # as in `complete`
             self._note(_readable_ids(samples), samples, _reason("first_token", samples, error))
 
+    @refusing
     def fail(self, samples: Samples, reason: str) -> None:
         """Give samples up; see `Reply.fail`."""
-        try:
-            ids = sample_ids(samples)
-            if ids and not self._came_late(samples, ids):
-                self._end(samples, ids, f"failed: {one_line(reason)}")
-        except BaseException as error:  # as in `complete`
-            self._refuse("fail", samples, error)
+        ids = sample_ids(samples)
+        if ids and not self._came_late(samples, ids):
+            self._end(samples, ids, f"failed: {one_line(reason)}")
 
     def invalidate(self, reason: str) -> None:
         """Note a fault that belongs to no sample; see `Reply.invalidate`."""
@@ -168,6 +168,9 @@ class CheckedReply(Reply):
         except Exception as error:  # an array that its engine has given another shape since
             self._ledger.fault(indices, f"the reply was changed after it was given: {describe_error(error)}")
 
+    def _is_all_here(self) -> bool:
+        return not self._ledger.has_more_open_than(len(self._gathered))
+
     def _complete_together(self, replies: Sequence[Unchecked]) -> None:
         """Answer samples with replies of the right form; invalid ones one by one."""
         ids = tuple(chain.from_iterable(reply.samples.ids for reply in replies))
@@ -185,7 +188,7 @@ class CheckedReply(Reply):
             try:
                 self._complete_any(reply.samples, reply.outputs, None)
             except BaseException as error:  # as in `complete`
-                self._refuse("complete", reply.samples, error)
+                self.refuse("complete", reply.samples, error)
 
     def _complete_any(self, samples: Samples, outputs: object, token_counts: object) -> None:
         ids = sample_ids(samples)
@@ -269,7 +272,7 @@ class CheckedReply(Reply):
                 refused.append(name)
         self._ledger.fault(refused, "answered twice, or never asked")
 
-    def _refuse(self, method: str, samples: Samples, error: BaseException) -> None:
+    def refuse(self, method: str, samples: Samples, error: BaseException) -> None:
         """Close the samples of a failed call, as far as they are known and still open."""
         ids, reason = _readable_ids(samples), _reason(method, samples, error)
         closed = self._ledger.close(ids)

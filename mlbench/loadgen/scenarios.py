@@ -1,4 +1,4 @@
-"""The four official scenarios and one that is not of v4.1, registered like a plugin's.
+"""The official scenarios and one that is not official, registered like a plugin's.
 
 Result keys and percentiles: MLPerf Inference v4.1 submission checker. Server counts completed samples since v4.1.
 """
@@ -6,6 +6,7 @@ Result keys and percentiles: MLPerf Inference v4.1 submission checker. Server co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlbench.contracts.hookspecs import hookimpl
 from mlbench.contracts.scenario import Scenario
@@ -42,6 +43,13 @@ SERVER = Scenario(
     # by early stopping 459 queries allow none to be late, 838 two: a hiccup of the machine does not cost the run
     settings={"execution.batching": "dynamic", "load.min_query_count": 838},
 )
+INTERACTIVE = replace(
+    SERVER,
+    name="Interactive",
+    title="as Server, under tighter latency limits; in the rounds that define it",
+    rules="Interactive",
+)
+"""A scenario of LoadGen's Server: rounds have limits of their own for it."""
 OFFLINE = Scenario(
     name="Offline",
     title="all samples at once; samples per second",
@@ -54,7 +62,7 @@ OFFLINE = Scenario(
 )
 OPEN_STREAM = Scenario(
     name="SingleStream-open",
-    title="batch 1, as framework benchmarks report it; samples or tokens per second; not an MLPerf v4.1 scenario",
+    title="batch 1, as framework benchmarks report it; samples or tokens per second; not an MLPerf scenario",
     loadgen="SingleStream",
     result_key="result_qps_with_loadgen_overhead",
     result_unit="samples/s",
@@ -65,13 +73,13 @@ OPEN_STREAM = Scenario(
     compared_by="result",
     is_beyond_rules=True,
 )
-"""Runs with every workload, those too that v4.1 has no SingleStream for: none of its runs is of a v4.1 scenario."""
+"""Runs with every workload, those too that have no SingleStream: none of its runs is of an official scenario."""
 
 OFFICIAL = (SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE)
-"""In the order in which reports list them."""
+"""LoadGen's four, in the order in which reports list them."""
 
 
 @hookimpl(trylast=True)  # hooks are collected from the last one on: the official scenarios are listed first
 def mlbench_scenarios() -> Sequence[Scenario]:
-    """Return the official scenarios, and the one that is not of v4.1."""
-    return (*OFFICIAL, OPEN_STREAM)
+    """Return the official scenarios, and the one that is not official."""
+    return (*OFFICIAL, INTERACTIVE, OPEN_STREAM)

@@ -6,13 +6,12 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.model import Model
 from mlbench.measurement.job import Job
 from mlbench.rules.audit_config import AuditConfig, audit_config
-from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, fit_to, limits_of, with_own_limits
 
 
 def limits_of_job(job: Job, dataset: Dataset, model: Model) -> RunLimits:
     """Return the requirements on a job: by the rules as far as data and model can, by its own limits, as a test."""
-    by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    by_rules = limits_of(job.rules, job.workload, dataset, job.scenario, tier=job.tier, profile=job.variant.profile)
     limits, config = with_own_limits(fit_to(by_rules, dataset, model), job.load), _config_of(job)
     return config.limits(limits) if config else limits
 
@@ -31,4 +30,4 @@ def audited_keys(job: Job) -> frozenset[str]:
 
 
 def _config_of(job: Job) -> AuditConfig | None:
-    return audit_config(job.spec.audit, rules_of(job.workload).name) if job.spec.audit else None
+    return audit_config(job.spec.audit, job.rules.name, job.rules.round) if job.spec.audit else None

@@ -18,6 +18,7 @@ _MOST_QUERIES = 4_000_000  # that LoadGen prepares for the margin: each takes a 
 _LEAST_QUERY_NS = 1000  # no query passes LoadGen and a backend in less, and each that is prepared takes as long
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
 _LONG_OFFLINE_MARGIN = 1.1  # on top of LoadGen's own tenth: half of ten minutes would be long
+_PLATEAU_MARGIN = 1.05  # likewise, where the speed was seen to stay; another short test costs little
 _GUESSED_MOST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 
 
@@ -29,7 +30,9 @@ def fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, see
     share = _USUAL_SHARE if load.server_load == "auto" else load.server_load
     served_per_s = share * pace.sustained_per_s
     min_duration_ms = least_duration_ms(load, limits)
-    margin = _LONG_OFFLINE_MARGIN if min_duration_ms >= LONG_MS else _OFFLINE_MARGIN
+    margin = _PLATEAU_MARGIN if pace.is_plateau else _OFFLINE_MARGIN
+    if min_duration_ms >= LONG_MS:
+        margin = _LONG_OFFLINE_MARGIN
     offered_per_s = min(margin * pace.rate_per_s, max(_GUESSED_MOST_QPS, margin * seen_qps))
     is_offline = limits.offline_min_samples is not None
     expected_ns = pace.fastest_ns

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mlbench.loadgen.logs import DetailLog, samples_per_s, tokens_of
 from mlbench.measurement.job import Job
-from mlbench.measurement.rebuilt import RebuiltEnergy, RebuiltRoofline, RebuiltWork
+from mlbench.measurement.rebuilt import RebuiltEnergy, RebuiltRoofline, RebuiltTransfers, RebuiltWork
+from mlbench.measurement.transfers import per_sample
 from mlbench.records.run_record import RunRecord
-from mlbench.rules.own import rules_of
 
 
 def derive_energy(record: RunRecord, job: Job, detail: DetailLog, issued: int) -> RebuiltEnergy | None:
@@ -14,10 +14,18 @@ def derive_energy(record: RunRecord, job: Job, detail: DetailLog, issued: int) -
     if not record.energy:
         return None
     joules = record.energy.joules
-    tokens = tokens_of(detail, job.scenario, rules_of(job.workload).token_key_of(job.scenario))
+    tokens = tokens_of(detail, job.scenario, job.rules.token_key_of(job.scenario))
     return RebuiltEnergy(
         joules_per_sample=joules / issued if issued else None, joules_per_token=joules / tokens if tokens else None
     )
+
+
+def derive_transfers(record: RunRecord, issued: int) -> RebuiltTransfers | None:
+    """Return graph calls and bytes per sample; None if the record has none."""
+    if not record.transfers:
+        return None
+    calls_per_sample, bytes_per_sample = per_sample(record.transfers.graphs, max(issued, 1))
+    return RebuiltTransfers(calls_per_sample=calls_per_sample, bytes_per_sample=bytes_per_sample)
 
 
 def derive_work(record: RunRecord, job: Job, detail: DetailLog, issued: int) -> RebuiltWork | None:

@@ -65,6 +65,21 @@ class ProcessorTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BurstBegins:
+    """Progress: a burst is about to be sent."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurstEnds:
+    """Progress: a burst was answered, after a time by the clock of the run's process."""
+
+    kind: str
+    lasted_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
     """Samples sent to an engine after the test, and how long they took by the parent's clock."""
 

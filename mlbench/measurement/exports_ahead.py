@@ -25,9 +25,13 @@ from mlbench.execution.cores import physical_cores
 from mlbench.execution.export.onnx_export import watch_exports
 from mlbench.execution.preload import preload
 from mlbench.execution.processes.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
+from mlbench.execution.transforming import apply_transforms
 from mlbench.measurement.job import Job, workload_variant
 from mlbench.records.job_spec import ModelSpec
 from mlbench.records.run_record import EXPORT
+from mlbench.settings.transforms import choose_transforms
+from mlbench.system.guards import log_errors
+from mlbench.wire.progress import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -84,14 +88,15 @@ def exports_ahead(job: Job, channel: Channel) -> Iterator[None]:
 
 def _export(job: Job, channel: Channel) -> None:
     spec = job.spec
-    own = ModelSpec(workload=spec.workload, profile=spec.profile, weights=spec.weights, settings=spec.settings)
+    names = ("workload", "profile", "weights", "settings", "transform")
+    own = ModelSpec(**{name: getattr(spec, name) for name in names})
     try:
         found = call_isolated(
             ChildFunction(f"{__name__}:{export_graphs.__name__}", ExportAnswer),
             MissingGraphs(models=[own, *spec.later_models]),
             job.folder / "exports.txt",
             ProcessLimits.for_helper(min(_SILENCE_S, job.load.stage_timeout_s / 2)),
-            lambda progress: channel.progress(**progress),
+            lambda progress: channel.progress(progress.stage, progress.read(Steps)),
         )
     except MlbenchError as error:
         logger.warning("no process exports graphs ahead: %s", error)
@@ -126,11 +131,10 @@ def _import_for(preloaded: Sequence[Sequence[str]]) -> None:
 
 def _take_in(spec: ModelSpec, plugins: Plugins) -> int:
     """Note the graphs of a model; return how many are noted by now."""
-    try:
+    with log_errors(logger, "the graphs of %s are left to its runs", spec.workload):
         workload = plugins.workload_of(spec.workload, spec.settings)
-        _graphs.extend(workload.model(workload_variant(workload, spec)).graphs.values())
-    except Exception:  # whatever a workload raises
-        logger.exception("the graphs of %s are left to its runs", spec.workload)
+        model = workload.model(workload_variant(workload, spec))
+        _graphs.extend(apply_transforms(model, choose_transforms(spec.transform, plugins)).graphs.values())
     return len(_graphs)
 
 
@@ -147,15 +151,13 @@ def _export_all(pool: ProcessPoolExecutor, needed: int, channel: Channel) -> int
             return exported
         done, going = wait(going, return_when=FIRST_COMPLETED)
         exported += sum(each.result() for each in done)
-        channel.progress(EXPORT, step=exported, steps=len(_graphs))  # only now: an export that hangs is not alive
+        channel.progress(EXPORT, Steps(done=exported, of=len(_graphs)))  # only now: one that hangs is not alive
 
 
 def _export_graph(number: int) -> bool:
     """Export a graph in a fork; return whether the cache has it now."""
     graph = _graphs[number]
-    try:
+    with log_errors(logger, "%s is left to the run", graph.name):
         graph.onnx()
-    except Exception:  # whatever an exporter or a workload raises
-        logger.exception("%s is left to the run", graph.name)
-        return False
-    return True
+        return True
+    return False

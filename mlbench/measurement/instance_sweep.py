@@ -97,7 +97,7 @@ def rate(spec: JobSpec, channel: Channel) -> Rate:
     """Return how fast a job's engine answers many samples; called in a process of its own."""
     channel.progress(_STAGE)
     job = Job.of_spec(spec, Plugins.discover())
-    model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
+    model, dataset = job.model(), job.workload.dataset(job.variant)
     with open_engine(job, model, dataset) as ready:
         pace = time_longer(ready, job, warm_up(ready, job, model))
     return Rate(samples_per_s=pace.rate_per_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,17 +12,21 @@ from mlbench.contracts.model import Model
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.rules import Tokens
 from mlbench.contracts.scenario import LoadSettings, Scenario
-from mlbench.contracts.workload import Profile, Variant, Weights, Workload
+from mlbench.contracts.transform import Transform
+from mlbench.contracts.workload import Memory, Profile, Variant, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.execution.processes.channel import Channel
+from mlbench.execution.transforming import apply_transforms
 from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules, demand_of
 from mlbench.loadgen.watchdog import ProgressCallbacks
+from mlbench.records.facts import TRANSFORMED
 from mlbench.records.job_spec import JobSpec, ModelSpec
 from mlbench.rules.entry_demand import Division
-from mlbench.rules.official import SEEDS
+from mlbench.rules.official import WorkloadRules, round_named
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, Tier, latency_limits, with_own_limits
 from mlbench.settings.layers import Settings
+from mlbench.settings.transforms import choose_transforms
 from mlbench.wire.load_progress import LoadProgress, SampleCounts
 
 
@@ -32,6 +37,8 @@ class Job:
     spec: JobSpec
     """The same run as names and values."""
     workload: Workload
+    rules: WorkloadRules
+    """The workload's in the run's round."""
     backend: Backend
     scenario: Scenario
     tier: Tier
@@ -40,12 +47,21 @@ class Job:
     plan: EnginePlan
     load: LoadSettings
     folder: Path
+    transforms: Sequence[Transform] = ()
+    """Changes of the workload's model, in the order in which they apply."""
+
+    def model(self) -> Model:
+        """Return the model that is run: the workload's, transformed; raises as `apply_transforms`."""
+        return apply_transforms(self.workload.model(self.variant), self.transforms)
 
     @classmethod
-    def of_spec(cls, spec: JobSpec, plugins: Plugins, backend: Backend | None = None) -> Job:
+    def of_spec(
+        cls, spec: JobSpec, plugins: Plugins, backend: Backend | None = None, memory: Memory | None = None
+    ) -> Job:
         """Find plugins by name, and fill dataclasses with settings by key.
 
-        ``backend`` stands for the one that is named; its settings are left alone.
+        ``backend`` stands for the one that is named; its settings are left alone. ``memory`` stands for the backend's,
+        where nothing is computed: its device may be on another machine.
 
         Raises:
             MlbenchError: a plugin is not installed here, or broken; or a limit of the user's is not stricter.
@@ -56,22 +72,25 @@ class Job:
         if backend is None:
             named = plugins.backend(spec.backend)
             backend = named.with_options(settings.fill("backend", named.options)).in_folder(Path(spec.folder))
-        scenario, load = plugins.scenario(spec.scenario), settings.fill("load", LoadSettings())
+        load, rules = settings.fill("load", LoadSettings()), rules_of(workload, round_named(spec.round))
+        scenario = rules.adapt(plugins.scenario(spec.scenario))
         plan = settings.fill("execution", EnginePlan(precision=Precision(spec.precision)))
         if not plan.longest_batch_ms:
-            limits = with_own_limits(latency_limits(workload, scenario, Profile(spec.profile)), load)
+            limits = with_own_limits(latency_limits(rules, workload, scenario, Profile(spec.profile)), load)
             plan = replace(plan, longest_batch_ms=limits.server_latency_ms or 0.0)
         return cls(
             spec=spec,
             workload=workload,
+            rules=rules,
             backend=backend,
             scenario=scenario,
             tier=Tier(spec.tier),
             division=Division(spec.division),
-            variant=workload_variant(workload, spec),
+            variant=replace(workload_variant(workload, spec), memory=memory or backend.memory()),
             plan=plan,
             load=load,
             folder=Path(spec.folder),
+            transforms=choose_transforms(spec.transform, plugins),
         )
 
 
@@ -86,7 +105,18 @@ def workload_variant(workload: Workload, spec: JobSpec | ModelSpec) -> Variant:
         weights=Weights(spec.weights),
         options=Settings.of_plain(spec.settings).fill("workload", workload.options),
         precision=Precision(spec.precision) if isinstance(spec, JobSpec) else Precision.FP32,
+        round=spec.round if isinstance(spec, JobSpec) else "",
     )
+
+
+def model_fingerprints(job: Job) -> dict[str, str]:
+    """Return the hashes of a job's untouched model, and of the graphs that transforms changed."""
+    untouched = job.workload.model(job.variant)
+    found = {f"graph {name}": graph.fingerprint for name, graph in untouched.graphs.items()}
+    if job.transforms:
+        changed = apply_transforms(untouched, job.transforms)
+        found |= {f"{TRANSFORMED}{name}": graph.fingerprint for name, graph in changed.graphs.items()}
+    return {"weights": untouched.weights_fingerprint, **found}
 
 
 def callbacks_to(channel: Channel, stage: str, test: Test, sample_count: int) -> ProgressCallbacks:
@@ -97,7 +127,7 @@ def callbacks_to(channel: Channel, stage: str, test: Test, sample_count: int) ->
     demand = demand_of(test, sample_count)
 
     def answered(counts: SampleCounts) -> None:
-        channel.progress(stage, **LoadProgress(counts=counts, demand=demand).facts)
+        channel.progress(stage, LoadProgress(counts=counts, demand=demand))
 
     return ProgressCallbacks(answered=answered, stuck=channel.stuck)
 
@@ -115,11 +145,11 @@ def test_of(job: Job, model: Model, limits: RunLimits, load: LoadSettings, mode:
             qsl=seeds.qsl,
             sample_index=seeds.sample_index,
             schedule=seeds.schedule,
-            accuracy_log=SEEDS.accuracy_log,
+            accuracy_log=job.rules.round.seeds.accuracy_log,
         ),
         server_latency_ms=limits.server_latency_ms,
         tokens=tokens if limits.tokens is Tokens.MEASURED else None,
-        inferred_tokens=rules_of(job.workload).tokens_per_sample,
+        inferred_tokens=job.rules.tokens_per_sample,
         equal_issue=limits.equal_issue,
         longest_answer=_longest_answer(model),
         is_remote=job.spec.network is not None or job.plan.nodes > 0,

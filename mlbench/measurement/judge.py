@@ -47,7 +47,7 @@ def judge(request: JudgeRequest, channel: Channel) -> JudgedPart:
     if evidence.makes_accuracy_test:  # an earlier run's was perhaps to be taken over, and was gone
         spec = replace(spec, accuracy_of="")
     job = job_without_backend(spec, Plugins.discover(without=request.without))
-    dataset, model = job.workload.dataset(job.variant), job.workload.model(job.variant)
+    dataset, model = job.workload.dataset(job.variant), job.model()
     detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     judgement = judge_run(
         job,

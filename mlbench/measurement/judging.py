@@ -32,7 +32,6 @@ from mlbench.records.run_record import (
 )
 from mlbench.rules.entry_demand import Division, demanded_targets
 from mlbench.rules.facts import RunFacts, SpotCheck, TimedAnswers, Verdict
-from mlbench.rules.own import rules_of
 from mlbench.rules.scoring import Accuracy, Agreement, agreement, differences_measured, score
 from mlbench.rules.tiers import RunLimits
 from mlbench.rules.verdict import judge
@@ -88,7 +87,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
         InvalidRunError: a metric's or rule's value cannot be stored.
     """
     folder = job.folder
-    rules = rules_of(job.workload)
+    rules = job.rules
     targets = demanded_targets(metric.targets, job.spec.variant, job.division) if metric else ()
     faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
     try:
@@ -117,6 +116,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
             log_faults=log_faults,
             timed_answers=timed,
             truncated_prompts=_truncated_prompts(statistics),
+            late_clients=statistics.late_clients,
             spot_check=spots[0],
             unspotted_reason=spots[1],
             token_answers=token_answers(job, model, limits),

@@ -22,7 +22,7 @@ from mlbench.execution.processes.channel import Channel
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.logs import DETAIL, read_detail, samples_per_s
-from mlbench.loadgen.settings import Mode
+from mlbench.loadgen.settings import Mode, choose_coalescing
 from mlbench.measurement.audited import audit_text
 from mlbench.measurement.chosen_load import LONG_MS, fill_load, least_duration_ms, with_observed_speed
 from mlbench.measurement.job import Job, callbacks_to, test_of
@@ -30,8 +30,11 @@ from mlbench.measurement.running_engine import RunningEngine, repeat_slow_trial,
 from mlbench.measurement.server_rate import RateBracket
 from mlbench.measurement.shared_accuracy import earlier_speed
 from mlbench.rules.tiers import RunLimits
+from mlbench.system.guards import log_errors
 
 logger = logging.getLogger(__name__)
+
+_NO_STATISTICS = "the engine's statistics are not available"
 
 _UNMEASURED = nullcontext()
 _ACCURACY_SPEED = 20
@@ -100,7 +103,7 @@ class LoadGenTests:
             if again is None:
                 break
             load = again
-        return traffic, load, ordered
+        return traffic, choose_coalescing(load, self.job.scenario), ordered
 
     def _with_more_samples(
         self, load: LoadSettings, pace: SpeedEstimate, tests: int
@@ -158,18 +161,14 @@ class LoadGenTests:
 
 def _steady_speed(engine: Engine) -> float:
     """Return the samples per second of a test of a language model without its tail; 0 where the engine does not say."""
-    try:
+    counted = None
+    with log_errors(logger, _NO_STATISTICS):
         counted = engine.statistics()
-    except Exception:  # a plugin's code
-        logger.exception("the engine's statistics are not available")
-        return 0.0
     return (isinstance(counted, GenerationStatistics) and counted.steady_samples_per_s) or 0.0
 
 
 def _reset_counts(engine: Engine) -> None:
     """Reset an engine's statistics: those so far are not of the measured part."""
     for question in (engine.statistics, engine.calls):
-        try:
+        with log_errors(logger, _NO_STATISTICS):  # if needed, the reason goes into the record
             question()
-        except Exception:  # a plugin's code; if needed, the reason goes into the record
-            logger.exception("the engine's statistics are not available")

@@ -14,6 +14,7 @@ from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.runtime_facts import UNKNOWN, RuntimeFacts
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.statistics import EngineStatistics
+from mlbench.contracts.workload import Memory
 from mlbench.discovery import Plugins
 from mlbench.execution.processes.channel import Channel
 from mlbench.execution.stage_times import WARM_UP
@@ -24,7 +25,7 @@ from mlbench.measurement.audited import limits_of_job
 from mlbench.measurement.evidence import Evidence, MeasuredRun
 from mlbench.measurement.exports_ahead import exports_ahead
 from mlbench.measurement.instance_sweep import choose_instances
-from mlbench.measurement.job import Job
+from mlbench.measurement.job import Job, model_fingerprints
 from mlbench.measurement.kept_batch import KeptBatch
 from mlbench.measurement.loadgen_tests import LoadGenTests
 from mlbench.measurement.metering import Metering
@@ -34,14 +35,15 @@ from mlbench.measurement.overhead import Overhead, measure_overhead
 from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.measurement.running_engine import RunningEngine, open_engine
 from mlbench.measurement.shared_accuracy import take_accuracy_test
-from mlbench.measurement.spot_check import spot_check
+from mlbench.measurement.spot_check import NO_MORE_THAN_SPEED, spot_check
 from mlbench.measurement.spot_times import Times
+from mlbench.measurement.transfers import transfers_of
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
 from mlbench.records.run_outcome import Observed
+from mlbench.records.run_record import NumberFormatRecord
 from mlbench.records.work_record import EnergyRecord, WorkRecord
 from mlbench.rules.facts import SpotCheck
-from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits
 
 
@@ -107,7 +109,7 @@ class _Run:
     def load(cls, job: Job, plugins: Plugins, channel: Channel) -> Self:
         """Load what a job names, and choose its batch if one is kept."""
         dataset = job.workload.dataset(job.variant)
-        model = job.workload.model(job.variant)
+        model = job.model()
         if isinstance(model.program, BatchProgram):
             model.program.listener = channel.step
         metric = job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None
@@ -156,7 +158,7 @@ class _Run:
         found, unspotted, timed = spot_check(ready, job, model, self.dataset, load, traffic[Mode.PERFORMANCE], channel)
         channel.progress("overhead")
         overhead = (
-            Overhead(reason="a search needs no more than the speed")
+            Overhead(reason=NO_MORE_THAN_SPEED)
             if job.spec.is_probe
             else measure_overhead(job, model, self.limits, ready, pace=pace, channel=channel)
         )
@@ -195,6 +197,10 @@ class _Run:
         )
         detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
         work, energy = self._work(measured, detail, uncounted), self._energy(measured, detail)
+        issued = measured.performance.issued
+        transfers = facts.answer(
+            "transfers", lambda: transfers_of(measured.calls, self.model, samples=issued), otherwise=None
+        )
         is_elsewhere = bool(measured.reached) or measured.runtime.devices == UNKNOWN
         other_work = facts.section(
             "other_work", lambda: self.others.record(is_elsewhere=is_elsewhere), lambda: self.others.reason
@@ -208,6 +214,10 @@ class _Run:
                 "overhead_ns_per_sample": measured.overhead.ns_per_sample,
                 "other_work": other_work,
                 "energy": energy,
+                "changes": self.model.changes,
+                "number_format": None if is_elsewhere else self._number_format(),
+                "memory": str(job.variant.memory),
+                "transfers": transfers,
                 "work": work,
                 "not_measured": {**facts.missing, **uncosted},
                 "peak_memory_bytes": measured.peak_bytes,
@@ -221,6 +231,11 @@ class _Run:
                 **measured.reached,
             }
         )
+
+    def _number_format(self) -> NumberFormatRecord | None:
+        """Return the format of quantised files, which the engine read; None where the weights are of the precision."""
+        stores = self.model.stores
+        return NumberFormatRecord(stores=stores, computes=self.job.plan.precision) if stores else None
 
     def _work(self, measured: _Seen, detail: DetailLog, uncounted: str) -> WorkRecord | None:
         """Return the work of the performance test; ``uncounted`` says why there is none, where it is not empty."""
@@ -241,7 +256,7 @@ class _Run:
 
     def _energy(self, measured: _Seen, detail: DetailLog) -> EnergyRecord | None:
         scenario = self.job.scenario
-        tokens = tokens_of(detail, scenario, rules_of(self.job.workload).token_key_of(scenario))
+        tokens = tokens_of(detail, scenario, self.job.rules.token_key_of(scenario))
         return self.facts.section(
             "energy",
             lambda: self.metering.record(samples=measured.performance.issued, tokens=tokens),
@@ -249,8 +264,9 @@ class _Run:
         )
 
     def _fingerprints(self) -> Mapping[str, str]:
-        graphs = {f"graph {name}": graph.fingerprint for name, graph in self.model.graphs.items()}
-        return {"data": self.dataset.fingerprint, "weights": self.model.weights_fingerprint, **graphs}
+        """Return the hashes of data and model, in the form for a host: those of another are of the same model."""
+        job = dataclasses.replace(self.job, variant=dataclasses.replace(self.job.variant, memory=Memory.HOST))
+        return {"data": self.dataset.fingerprint, **model_fingerprints(job)}
 
 
 def _calls_of(engine: Engine) -> list[GraphCalls]:

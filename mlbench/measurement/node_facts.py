@@ -7,7 +7,7 @@ from typing import Any
 
 from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError
-from mlbench.records.machine.environment import observe_environment
+from mlbench.records.environment import observe_environment
 from mlbench.records.node_record import NodeRecord
 from mlbench.version import __version__
 

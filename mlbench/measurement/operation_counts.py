@@ -73,7 +73,7 @@ def fill_cache(request: CountRequest, channel: Channel) -> CountAnswer:
     from mlbench.roofline.operations import OperationCounter  # brings torch
 
     job = Job.of_spec(request.job, Plugins.discover())
-    model = job.workload.model(job.variant)
+    model = job.model()
     counters: dict[str, OperationCounter] = {}
     calls, spent_s = request.calls, 0.0
     try:

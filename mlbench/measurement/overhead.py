@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mlbench.contracts.engine import Samples
 from mlbench.contracts.load_pattern import Arrivals
@@ -108,12 +106,13 @@ class _Trial:
         # median
         allowed = _COMPUTED_SHARE if self.job.scenario.waits_for_answers else 0.0
         for tries in range(1, _TRIES + 1):
-            values = self._drive(load).values
+            detail = self._drive(load)
+            values = detail.values
             computed_share = self._share_computed()
             sent_per_s = values.get("result_scheduled_samples_per_sec", 0.0)
             rate_per_s = values.get("result_completed_samples_per_sec", sent_per_s)
             if computed_share <= allowed and rate_per_s >= _KEPT_UP * sent_per_s:
-                return overhead_ns(values, self.job.scenario)
+                return overhead_ns(detail, self.job.scenario)
             if self.job.scenario.sends_rate and tries > 1:
                 calmer_per_s = load.target_qps / 4
                 load = replace(load, target_qps=calmer_per_s, min_query_count=_queries(calmer_per_s))
@@ -175,15 +174,15 @@ class _Trial:
         return computed / max(1, sum(call.count for call in engine.calls()))
 
 
-def overhead_ns(values: Mapping[str, Any], scenario: Scenario) -> int:
+def overhead_ns(detail: DetailLog, scenario: Scenario) -> int:
     """Return nanoseconds per sample by the log of a test without graphs: of the rate, or the median latency.
 
     Raises:
         KeyError: the log does not hold it.
     """
     if scenario.sends_all_at_once:
-        return round(1e9 / float(values[scenario.pattern.rate_key]))
-    return int(values["result_50.00_percentile_latency_ns"])
+        return round(1e9 / float(detail.values[scenario.pattern.rate_key]))
+    return int(detail.values["result_50.00_percentile_latency_ns"])
 
 
 def _queries(rate_per_s: float) -> int:

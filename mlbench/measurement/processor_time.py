@@ -26,7 +26,7 @@ from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.model import Model
-from mlbench.contracts.runtime_facts import UNKNOWN, RuntimeFacts
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.processes.channel import Channel
@@ -53,6 +53,8 @@ _ROUND_NS = 16_000_000
 """Long enough that one computation more or less between two pieces of reference work makes no difference: after it the
 innermost caches are cold."""
 _LEAST_ROUNDS = 5
+_REFERENCE_SHARE = 1 / 8
+"""Share of the samples' time in a round, at least: with less, chance in the reference work would show in the result."""
 _LONGEST_ROUND_NS = 2_000_000_000
 """Longest wall time of one: an engine that waits for an accelerator uses little processor time in it."""
 _WARM = 3
@@ -67,7 +69,8 @@ _LEAST_SHARE = 0.6
 class _Round:
     samples_ns: float
     """Processor time of one computation of all samples."""
-    reference_ns: float
+    references_ns: Sequence[int]
+    """Processor times of computations of the reference work, right after the samples."""
 
 
 class UncountedError(Exception):
@@ -83,7 +86,7 @@ def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
     channel.progress(STAGE)
     _keep_to_one_processor()
     job = Job.of_spec(spec, Plugins.discover())
-    model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
+    model, dataset = job.model(), job.workload.dataset(job.variant)
     indices = typical_indices(dataset, _AT_A_TIME)
     dataset.load(indices)
     try:
@@ -141,14 +144,13 @@ class CountedSamples:
         self._check_threads(pids, before_s, rounds)
         parts = answers.tokens if isinstance(self.model.program, GenerationProgram) else len(self.indices)
         runtime = self.observe()
-        if runtime.devices == UNKNOWN:
-            raise UncountedError("the samples were answered by processes that are not the run's")
         ns = fmean(each.samples_ns for each in rounds) / parts  # all: work that is done now and then is work
-        reference_ns = fmean(each.reference_ns for each in rounds)
+        reference_ns = fmean(fmean(each.references_ns) for each in rounds)
         return ProcessorTimeRecord(
             ns=ns,
             unit="token" if isinstance(self.model.program, GenerationProgram) else "sample",
             covers="host" if runtime.device not in (None, "cpu") else "all",
+            reference="scrypt",
             reference_ns=reference_ns,
             relative_ns=ns * REFERENCE_NS / reference_ns,
             samples=len(self.indices),
@@ -163,9 +165,8 @@ class CountedSamples:
                 break
             self.note()
             samples_ns = fmean(self._time(pids)[1] for _ in range(repeats))
-            began_ns = time.thread_time_ns()
-            work()
-            rounds.append(_Round(samples_ns=samples_ns, reference_ns=time.thread_time_ns() - began_ns))
+            references_ns = _repeat(work, repeats * samples_ns * _REFERENCE_SHARE)
+            rounds.append(_Round(samples_ns=samples_ns, references_ns=references_ns))
             spent_ns += repeats * samples_ns
         return rounds
 
@@ -198,9 +199,19 @@ class CountedSamples:
         if [each.pid for each in process_tree(os.getpid())] != pids:
             raise UncountedError("its processes came and went")
         spent_s = {thread: each_s - before_s.get(thread, 0.0) for thread, each_s in _read_thread_times(pids).items()}
-        spent_s[os.getpid()] -= sum(each.reference_ns for each in rounds) / 1e9
+        spent_s[os.getpid()] -= sum(sum(each.references_ns) for each in rounds) / 1e9
         if max(spent_s.values()) < _LEAST_SHARE * sum(spent_s.values()):
             raise UncountedError("several threads shared the work on one processor, and waited for each other")
+
+
+def _repeat(work: Callable[[], object], least_ns: float) -> list[int]:
+    """Do work until it has taken so much processor time of this thread; return how much each time."""
+    spent_ns = list[int]()
+    while sum(spent_ns) < least_ns or not spent_ns:
+        began_ns = time.thread_time_ns()
+        work()
+        spent_ns.append(time.thread_time_ns() - began_ns)
+    return spent_ns
 
 
 def _read_thread_times(pids: Sequence[int]) -> dict[int, float]:
@@ -219,17 +230,18 @@ def _read_known_answers(folder: Path, indices: Sequence[int], dtype: str) -> Map
     return {reply.index: np.frombuffer(reply.data, np.dtype(dtype).newbyteorder("<")) for reply in replies}
 
 
-def make_reference_work() -> Callable[[], None]:
-    """Return a function that does a millisecond of work in one thread, always the same.
+def make_reference_work() -> Callable[[], object]:
+    """Return a function that does two milliseconds of work in one thread, always the same.
 
-    Checksums of a buffer in the innermost caches: of seven kinds of work these repeated most closely, 0.5 to 0.9 % from
-    process to process, where transforms and sorts of small arrays differed by 7 % (docs/processor-time.md).
+    It is scrypt, which mixes arithmetic with reads all over 256 KiB: it follows engines as closely as products of
+    matrices do when neighbours share the core or its caches, and no library changes it (docs/processor-time.md).
+
+    Raises:
+        UncountedError: this Python's OpenSSL does not offer it.
     """
-    data = bytes(1 << 16)
-
-    def work() -> None:
-        for _ in range(28):
-            hashlib.sha256(data)
-
-    work()
+    try:
+        work = partial(hashlib.scrypt, b"reference", salt=b"work", n=256, r=8, p=3)
+        work()
+    except (AttributeError, ValueError) as error:  # built without OpenSSL, or held to FIPS
+        raise UncountedError(f"this Python has no scrypt, the reference work: {error}") from error
     return work

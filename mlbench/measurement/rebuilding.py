@@ -16,14 +16,14 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.load_pattern import MOMENT
 from mlbench.contracts.rules import CHECKED
 from mlbench.contracts.scenario import Scenario
-from mlbench.contracts.workload import Profile, Weights
+from mlbench.contracts.workload import Memory, Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import DataError, one_line
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.audited import audited_keys, limits_of_job
-from mlbench.measurement.derived_values import derive_energy, derive_roofline, derive_work
-from mlbench.measurement.job import Job
+from mlbench.measurement.derived_values import derive_energy, derive_roofline, derive_transfers, derive_work
+from mlbench.measurement.job import Job, model_fingerprints
 from mlbench.measurement.judging import Judgement, NotedTraffic, judge_run
 from mlbench.measurement.overhead import overhead_ns
 from mlbench.measurement.rebuilt import (
@@ -38,6 +38,7 @@ from mlbench.records.log_digests import log_digests
 from mlbench.records.run_outcome import NO_ACCURACY_TEST
 from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord, is_of_format_4
 from mlbench.records.scenario_record import ScenarioRecord
+from mlbench.rules.official import recognise_round
 from mlbench.rules.tiers import RunLimits, Tier
 from mlbench.system.documents import is_file, open_to_copy
 
@@ -85,20 +86,23 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
     assert record.verdict
     names = names_of(folder.name, plugins) or names_of(record.run_id, plugins)
     second = names.pop("created", "")
-    job = _job(record, names, folder, plugins)
     detail = read_detail(folder / Mode.PERFORMANCE / DETAIL)
+    of = recognise_round(detail.values) or record.round
+    job = _job(record, names, folder, plugins, of)
     if (found := detail.values.get("effective_scenario")) != job.scenario.loadgen:
         raise DataError(f"the log of {folder.name} is of {found}, and the run of {job.scenario.name}.")
     dataset = job.workload.dataset(job.variant)
     issued = _count_in_log(detail, "result_query_count") * _count_in_log(detail, "generated_samples_per_query")
     created, duration_ns = _times(record, second, folder)
-    limits = limits_of_job(job, dataset, job.workload.model(job.variant))
+    model = job.model()
+    limits = limits_of_job(job, dataset, model)
     judgement = _judge_again(record, job, dataset, detail, limits)
     weights, fingerprints = _fingerprints(record, job, dataset)
     work = derive_work(record, job, detail, issued)
     rebuilt = Rebuilt(
         **names,
         run_id=folder.name,
+        round=of,
         scenario_facts=ScenarioRecord.of(job.scenario),
         created=created,
         duration_ns=duration_ns,
@@ -115,8 +119,10 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
         samples=RebuiltSamples(dataset=_count_in_log(detail, "qsl_reported_total_count"), issued=issued),
         load=_load(record, job, detail),
         weights=weights,
+        changes=model.changes,
         fingerprints=fingerprints,
         energy=derive_energy(record, job, detail, issued),
+        transfers=derive_transfers(record, issued),
         work=work,
         roofline=derive_roofline(record, job, work),
     )
@@ -140,8 +146,8 @@ def names_of(run_id: str, plugins: Plugins) -> dict[str, str]:
     return found.groupdict() if found else {}
 
 
-def _job(record: RunRecord, names: Mapping[str, str], folder: Path, plugins: Plugins) -> Job:
-    """Return the job that the run was. An accuracy test was asked for where it left its log."""
+def _job(record: RunRecord, names: Mapping[str, str], folder: Path, plugins: Plugins, of: str) -> Job:
+    """Return the job that the run was, in this round. An accuracy test was asked for where it left its log."""
     assert record.verdict
     no_accuracy = record.verdict.not_applied.get("accuracy", "")
     has_log = (folder / Mode.ACCURACY / DETAIL).is_file()
@@ -154,16 +160,18 @@ def _job(record: RunRecord, names: Mapping[str, str], folder: Path, plugins: Plu
         tier=names.get("tier", record.tier),
         precision=names.get("precision", record.precision),
         weights=record.weights,
+        transform=record.transform,
         settings={key: setting.value for key, setting in record.settings.items()},
         folder=str(folder),
         wants_accuracy=wants_accuracy,
         uncounted="no run is made",
         variant=record.entry.variant if record.entry else "",
         division=record.entry.division if record.entry else "closed",
+        round=of,
         audit=record.audit.test if record.audit else "",
     )
     try:
-        return Job.of_spec(spec, plugins)
+        return Job.of_spec(spec, plugins, memory=Memory.HOST)
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise DataError(f"run record is corrupt: {folder.name}: a setting is of the wrong kind: {reason}.") from None
@@ -260,7 +268,7 @@ def _judge_again(record: RunRecord, job: Job, dataset: Dataset, detail: DetailLo
             detail,
             {Mode.PERFORMANCE: NotedTraffic(["in the record"] if has_faults else [])},
             metric,
-            model=job.workload.model(job.variant),
+            model=job.model(),
             spots=(None, ""),
             statistics=record.engine,
         )
@@ -302,7 +310,7 @@ def _overhead_ns(folder: Path, scenario: Scenario) -> int | None:
     if not log.is_file():
         return None
     try:
-        return overhead_ns(read_detail(log).values, scenario)
+        return overhead_ns(read_detail(log), scenario)
     except KeyError as error:
         raise _missing_key(error.args[0]) from None
 
@@ -345,10 +353,10 @@ def _fingerprints(record: RunRecord, job: Job, dataset: Dataset) -> tuple[str, d
     said, found = record.fingerprints.get("weights"), {}
     kinds = (job.variant.weights, *(kind for kind in Weights if kind is not job.variant.weights))
     for kind in kinds:
-        model = job.workload.model(dataclasses.replace(job.variant, weights=kind))
-        graphs = {f"graph {name}": graph.fingerprint for name, graph in model.graphs.items()}
-        found[kind] = {"weights": model.weights_fingerprint, **graphs}
-        if model.weights_fingerprint == said:
+        found[kind] = model_fingerprints(
+            dataclasses.replace(job, variant=dataclasses.replace(job.variant, weights=kind))
+        )
+        if found[kind]["weights"] == said:
             break
     weights = kind if found[kind]["weights"] == said else kinds[0]
     return str(weights), {"data": dataset.fingerprint, **found[weights]}

@@ -50,6 +50,13 @@ class RebuiltEnergy(_RebuiltPart):
     joules_per_token: float | None
 
 
+class RebuiltTransfers(_RebuiltPart):
+    """What follows from the bytes of the graph calls, which only the record has."""
+
+    calls_per_sample: float
+    bytes_per_sample: float | None
+
+
 class RebuiltWork(_RebuiltPart):
     """What follows from the operations and bytes of the graph calls, which only the record has."""
 
@@ -83,6 +90,8 @@ class Rebuilt(_RebuiltPart):
     profile: str | None = None
     tier: str | None = None
     precision: str | None = None
+    round: str
+    """By the seeds in the log, where these are a round's."""
     scenario_facts: ScenarioRecord
     created: datetime | str
     """The record's, or another moment, or the bound that the record's does not keep, in words."""
@@ -103,9 +112,11 @@ class Rebuilt(_RebuiltPart):
     load: dict[str, bool | int | float | str | None]
     """Values of `LoadSettings` by name, those that are logged or set."""
     weights: str
+    changes: tuple[str, ...]
     fingerprints: dict[str, str]
     logs: JsonValue = None
     """Digests by path; not set where the record has none."""
     energy: RebuiltEnergy | None
+    transfers: RebuiltTransfers | None
     work: RebuiltWork | None
     roofline: RebuiltRoofline | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -48,6 +49,8 @@ _TYPICAL_SAMPLES = 64
 
 _BEFORE_TEST_S = 0.2
 """Seconds that each part of a trial takes where a test follows that sends all samples at once."""
+_ENOUGH_S = 0.3
+"""How long many samples at once are timed at least where a rate need only be about right."""
 _LONGER_S = 2.0  # fractions of a second can show a third of an engine's speed
 _SLOW_TRIAL = 2.0
 """The trial is repeated if a test was faster by this factor. An engine that batches may be that much faster with many
@@ -138,7 +141,7 @@ def part_of_run(payload: Mapping[str, Any]) -> Part:
     preload(modules_to_preload(job.workload, job.backend))
     return Part(
         backend=job.backend,
-        model=job.workload.model(job.variant),
+        model=job.model(),
         plan=job.plan,
         dataset=job.workload.dataset(job.variant),
     )
@@ -156,16 +159,19 @@ def warm_up(
         known_per_s: samples per second that such an engine reached in an earlier run, with all samples at once.
         is_tested_next: whether a test follows whose speed counts, too. In both cases the speed of a language model
             with many samples at once need not be looked for, which takes seconds; in the second case, where a rate is
-            sent, nor any model's. Nor need the trial be long where that
-            test sends all samples at once: its speed is the one that counts, and it sees more of them.
+            sent, nor any model's. Nor need single queries be timed for long where that test sends all samples at once:
+            its speed is the one that counts, and it sees more of them; likewise for a language model, whose speed with
+            many is looked for.
     """
     is_known = is_tested_next or known_per_s is not None
-    budget_s = _BEFORE_TEST_S if is_tested_next and job.scenario.sends_all_at_once else BUDGET_S
+    is_language = isinstance(model.program, GenerationProgram)
+    is_rough = job.scenario.sends_all_at_once and (is_tested_next or is_language)
+    budget_s = _BEFORE_TEST_S if is_rough else BUDGET_S
     with _typical_samples(ready.dataset) as samples, contain_refusals(ready.engine):
         ready.engine.warm_up(samples)
         known = {"is_saturation_known": is_known, "is_rate_known": known_per_s is not None}
         pace = _trial(ready.engine, samples, job, model, budget_s=budget_s, **known)
-    return pace.with_seen(known_per_s, is_saturated=isinstance(model.program, GenerationProgram))
+    return pace.with_seen(known_per_s, is_saturated=is_language)
 
 
 def time_longer(ready: RunningEngine, job: Job, pace: SpeedEstimate) -> SpeedEstimate:
@@ -222,7 +228,8 @@ def _trial(  # noqa: PLR0913 - whom, with what, and for how long
     pace = measure(engine, samples, query_size, job.load.stall_timeout_s, budget_s=budget_s)
     is_needed = not (job.scenario.waits_for_answers or is_rate_given) and (is_rate_share or not is_saturation_known)
     if isinstance(model.program, GenerationProgram) and is_needed:
-        pace = measure_saturated_speed(pace, engine, samples, job.load.stall_timeout_s)
+        enough_s = _ENOUGH_S if job.scenario.sends_all_at_once else math.inf
+        pace = measure_saturated_speed(pace, engine, samples, job.load.stall_timeout_s, enough_s=enough_s)
     return pace
 
 

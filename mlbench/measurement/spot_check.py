@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 SPOT_CHECK = "spot check"
 """The stage of a run."""
 
+NO_MORE_THAN_SPEED = "a search needs no more than the speed"
+"""Reason why a probe of a search has no spot check and no overhead."""
+
 _LEAST_BUDGET_S = 1.0
 _BUDGET_SHARE = 0.02
 """Time of a burst at the measured speed, as a share of the performance test's duration. An honest run has two
@@ -63,6 +66,8 @@ def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
         traffic: the performance test's.
         channel: to the parent, which times bursts.
     """
+    if job.spec.is_probe:
+        return None, NO_MORE_THAN_SPEED, Times()
     if traffic.faults:
         return None, "there were invalid replies", Times()
     folder = job.folder / Mode.PERFORMANCE

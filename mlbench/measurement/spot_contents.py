@@ -18,6 +18,7 @@ from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.model import Model
 from mlbench.execution.variations import Change, Variation, can_change
 from mlbench.measurement.asking import ask
+from mlbench.measurement.evidence import BurstBegins, BurstEnds
 from mlbench.rules.answers import LEAST_FIRST_TOKEN_STEPS, LEAST_RIGHT
 
 TRIES = 3
@@ -61,7 +62,7 @@ class Asked:
     """How long an answer may take."""
     new_indices: count[int]
     """Indices that no sample has had."""
-    note: Callable[..., None] = lambda **facts: None
+    note: Callable[[BurstBegins | BurstEnds], None] = lambda burst: None
     """Reports a burst to the parent, which times it by its own clock."""
 
     def tokens_of(self, reply: LoggedReply) -> np.ndarray:

@@ -14,7 +14,7 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import LoggedReply
 from mlbench.execution.variations import Change, Variation, can_change, size_bytes
 from mlbench.measurement.asking import Answers, ask
-from mlbench.measurement.evidence import TimedAnswer
+from mlbench.measurement.evidence import BurstBegins, BurstEnds, TimedAnswer
 from mlbench.measurement.spot_contents import CHANCE, Asked
 from mlbench.rules.answers import LEAST_KNOWN, MOST_CLAIMED, MOST_REPEATED
 
@@ -178,9 +178,9 @@ class _PairedTiming:
         return Variation(base=base, change=change, seed=seed, continuation=tuple(self._answers[base][:given]))
 
     def _ask(self, dataset: Dataset, indices: Sequence[int], kind: str) -> Answers:
-        self._asked.note(burst_begins=kind)
+        self._asked.note(BurstBegins(kind=kind))
         answers = ask(self._asked.engine, dataset, indices, query=self._query, timeout_s=self._asked.timeout_s)
-        self._asked.note(burst_ends=kind, lasted_ns=answers.lasted_ns)
+        self._asked.note(BurstEnds(kind=kind, lasted_ns=answers.lasted_ns))
         return answers
 
     def _unit_ns(self, answers: Answers) -> float:

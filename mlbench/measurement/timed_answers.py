@@ -68,7 +68,7 @@ def score_timed(request: JudgeRequest, channel: Channel) -> TimedAnswers:
     """
     channel.progress(STAGE)
     job = job_without_backend(request.spec, Plugins.discover(without=request.without))
-    model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
+    model, dataset = job.model(), job.workload.dataset(job.variant)
     kept = {reply.index: reply for reply in read_accuracy(job.folder / Mode.PERFORMANCE / LOG)}
     timed = [each for each in request.measured.evidence.timed if each.base in kept]
     random.SystemRandom().shuffle(timed)

@@ -32,6 +32,7 @@ def token_answers(job: Job, model: Model, limits: RunLimits) -> TokenAnswers | N
         most=program.decoding.max_new_tokens,
         is_counted=limits.tokens is Tokens.MEASURED,
         has_first=limits.tokens is Tokens.MEASURED and not job.scenario.sends_all_at_once,
+        allows_two_ends=job.rules.round.compliance.allows_two_end_tokens,
     )
     kept = read_accuracy(job.folder / Mode.PERFORMANCE / LOG)
     accuracy_log = job.folder / Mode.ACCURACY / LOG

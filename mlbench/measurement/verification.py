@@ -29,7 +29,9 @@ _FAULTS = "LoadGen does not log invalid replies; values that follow from their n
 NOT_CHECKED: Mapping[str, str] = {
     "format": "how the record is written, which every reader checks",
     "mlbench_version": _ONLY_THE_RECORD,
+    "transform": f"{_ONLY_THE_RECORD}; that its changes and graphs follow from it is checked",
     "number_format": _ONLY_THE_RECORD,
+    "memory": _ONLY_THE_RECORD,
     "tag": _ONLY_THE_RECORD,
     "entry": f"{_ONLY_THE_RECORD}; that the verdict follows from it is checked",
     "audit": _ONLY_THE_RECORD,
@@ -44,11 +46,13 @@ NOT_CHECKED: Mapping[str, str] = {
     "stages_ns": _ONLY_THE_RECORD,
     "other_work": "the kernel counted it while the test ran",
     "processor_time": "the kernel counted it after the test",
+    "telemetry": "sensors read it while the test ran",
     "lateness": "mlbench counted it while the test ran; LoadGen counts late queries afterwards",
     "logs": "older versions, and imports, kept no digests of logs",
     "engine": _ENGINE,
     "runtime": _ENGINE,
     "not_measured": "the reasons are the run's own",
+    "transfers.graphs": _ENGINE,
     "work.graphs": _ENGINE,
     "work.useful_share": _ENGINE,
     **{

@@ -10,7 +10,7 @@ from mlbench.planning.requests import ResolvedRequest
 from mlbench.records.run_record import RunRecord
 from mlbench.rules.tiers import Tier
 
-_KIND = ("workload", "backend", "profile", "weights", "precision", "tag", "repeat", "results")
+_KIND = ("workload", "backend", "profile", "weights", "precision", "transform", "round", "tag", "repeat", "results")
 _ENGINE = ("backend.", "workload.")
 """Settings that an engine's replies depend on. Those of batching and load differ between scenarios: each run's own
 replies are compared with the accuracy test's."""

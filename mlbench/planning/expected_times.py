@@ -13,6 +13,7 @@ from mlbench.contracts.workload import Profile
 from mlbench.errors import MlbenchError
 from mlbench.planning.requests import RunRequest
 from mlbench.records.expected_cost import Basis, ExpectedCost, ExpectedTime
+from mlbench.records.facts import KIND
 from mlbench.records.run_record import EXPORT, RunRecord
 from mlbench.records.store.reading import read_each
 from mlbench.records.store.run_names import has_record, names_in
@@ -24,7 +25,6 @@ _MINI_REST_S = 16.0
 """What a run of a mini model takes beyond its tier's least duration, on the mean: 50 runs took 873 s in tier `smoke` on
 two cores of a Xeon, by their records (`python3 -m nox -s demo`)."""
 
-_KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 _LEAST_DURATION = "load.min_duration_ms"
 
 StoredRun = tuple[Path, RunRecord]
@@ -49,7 +49,7 @@ class KnownTimes:
         """Return how long a run will take: as the middle one of those most like it."""
         least_s = _least_s(request)
         for basis, names in (
-            (Basis.SAME, _KIND),
+            (Basis.SAME, KIND),
             (Basis.SIMILAR, ("workload", "profile", "tier")),
             (Basis.SIMILAR, ("profile", "tier")),
         ):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.precision import Precision
@@ -15,7 +14,7 @@ from mlbench.planning.requests import RunRequest, settings_of
 from mlbench.records.run_outcome import NO_ACCURACY_TEST, NO_METERING
 from mlbench.records.run_record import RunRecord
 from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
-from mlbench.rules.official import Category
+from mlbench.rules.round_parts import Category
 from mlbench.rules.tiers import Tier
 from mlbench.settings.layers import (
     CORE_TEMPLATES,
@@ -51,6 +50,8 @@ def request_of(record: RunRecord) -> RunRequest:
         tier=Tier(record.tier),
         weights=Weights(record.weights),
         precision=precision,
+        transform=record.transform,
+        round=record.round,
         wants_accuracy=not record.verdict or record.verdict.not_applied.get("accuracy") != NO_ACCURACY_TEST,
         entry=_entry_of(record),
         power=NONE if record.not_measured.get("energy") == NO_METERING else AUTO,
@@ -64,7 +65,7 @@ def _entry_of(record: RunRecord) -> EntryDemand:
     return EntryDemand(variant=entry.variant, category=category, division=Division(entry.division))
 
 
-def check_word(record: RunRecord, values: Mapping[str, Any], plugins: Plugins, word: OwnWord) -> None:
+def check_word(record: RunRecord, values: Mapping[str, object], plugins: Plugins, word: OwnWord) -> None:
     """Refuse settings of a record that only the user may set, since anyone may have written it.
 
     Settings of all plugins are checked: a folder may be named for another workload than its record.

@@ -11,13 +11,21 @@ from pathlib import Path
 from mlbench.comparison.comparability import Difference, differences, further_differences
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
-from mlbench.planning.repeats import NOT_TRUSTED, chosen_by_measuring, request_of, settings_as_stored
+from mlbench.planning.repeats import (
+    NOT_TRUSTED,
+    chosen_by_measuring,
+    request_of,
+    settings_as_stored,
+    workload_of_record,
+)
 from mlbench.planning.requests import ResolvedRequest, resolve_with
-from mlbench.records.machine.environment import observe_environment
-from mlbench.records.run_record import ReplayRecord, RunRecord, read
+from mlbench.records.environment import observe_environment
+from mlbench.records.origin_record import ReplayRecord
+from mlbench.records.run_record import RunRecord, read
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.records.store.run_folder import find_run
-from mlbench.rules.official import SEEDS
+from mlbench.rules.official import round_named
+from mlbench.rules.own import rules_of
 from mlbench.settings.layers import OwnWord, Setting
 from mlbench.version import __version__
 
@@ -95,11 +103,12 @@ def _as_made_here(record: RunRecord, plugins: Plugins) -> RunRecord:
     """Return the record as it would be of a run made here and now, in all that is known before it."""
     environment = observe_environment().with_libraries(plugins.probe(record.backend).versions)
     found, then = (each.libraries.get(_LOADGEN, "absent") for each in (environment, record.environment))
+    rules = rules_of(workload_of_record(record, plugins), round_named(record.round))
     return record.model_copy(
         update={
             "environment": environment,
             "mlbench_version": __version__,
-            "scenario_facts": ScenarioRecord.of(plugins.scenario(record.scenario)),
+            "scenario_facts": ScenarioRecord.of(rules.adapt(plugins.scenario(record.scenario))),
             "loadgen_version": record.loadgen_version if found == then else found,
         }
     )
@@ -112,7 +121,7 @@ def _check_traffic(record: RunRecord, here: RunRecord) -> None:
             f"{here.scenario_facts} now.",
             hint="Install the scenario's plugin as it was.",
         )
-    now = {name: getattr(SEEDS.normal, name) for name in ("qsl", "sample_index", "schedule")}
+    now = {name: getattr(round_named(record.round).seeds.normal, name) for name in ("qsl", "sample_index", "schedule")}
     if record.seeds and record.seeds.model_dump() != now:
         raise UsageError(
             f"run {record.run_id} has other seeds than those that runs have now.", hint="See `mlbench show --json`."

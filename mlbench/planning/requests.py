@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from mlbench.cluster.cluster_check import check_cluster
 from mlbench.cluster.demand import NetworkDemand, check_network
-from mlbench.contracts.backend import EnginePlan, Probe
+from mlbench.contracts.backend import EnginePlan, GraphBackend, Probe
 from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.precision import Precision
-from mlbench.contracts.workload import Profile, Weights
+from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.contracts.workload import Memory, Profile, Weights
 from mlbench.discovery import Plugins
-from mlbench.errors import UnavailableError, UsageError
+from mlbench.discovery.guard import call_plugin
+from mlbench.errors import PluginError, UnavailableError, UsageError
 from mlbench.execution.instances.resource_check import check_demand
 from mlbench.fetching.fetched_settings import fetched_settings
-from mlbench.records.run_record import AuditRecord, ReplayRecord
-from mlbench.rules.entry_demand import ANY_ENTRY, EntryDemand
-from mlbench.rules.official import Category
+from mlbench.records.origin_record import AuditRecord, ReplayRecord
+from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
+from mlbench.rules.official import Round, WorkloadRules, round_named
 from mlbench.rules.own import rules_of
+from mlbench.rules.round_files import rounds_with
+from mlbench.rules.round_parts import Category
 from mlbench.rules.tiers import Tier
 from mlbench.settings.layers import RunConditions, Settings, resolve_settings
+from mlbench.settings.transforms import choose_transforms, spell_chain
 from mlbench.system.folders import data_folder, results_folder, system_settings_file, tuned_settings_file
 
 
@@ -36,8 +42,12 @@ class RunRequest:
     profile: Profile = Profile.MINI
     tier: Tier = Tier.SMOKE
     weights: Weights = Weights.TRAINED
+    round: str = DEFAULT_ROUND
+    """Name of the round whose rules hold."""
     precision: Precision | None = None
     """None: the backend's first."""
+    transform: str = ""
+    """Transforms of the model, in the order in which they apply, with a space between them; empty: none."""
     wants_accuracy: bool = True
     entry: EntryDemand = ANY_ENTRY
     """The entry of a submission that it is made for."""
@@ -90,10 +100,15 @@ class Undefined:
     scenario: str
     category: Category | None = None
     """The category of the entries that were asked for."""
+    round: str = DEFAULT_ROUND
+    elsewhere: tuple[str, ...] = ()
+    """Rounds that define it."""
 
     def __str__(self) -> str:
         where = f" for {self.category} systems" if self.category else ""
-        return f"{self.workload} {self.scenario}: the rules do not define this combination{where}."
+        of = "" if self.round == DEFAULT_ROUND else f" of {self.round}"
+        others = f" Those of {', '.join(self.elsewhere)} do: see --round." if self.elsewhere else ""
+        return f"{self.workload} {self.scenario}: the rules{of} do not define this combination{where}.{others}"
 
 
 def combinations(  # noqa: PLR0913 - the axes of a matrix
@@ -103,7 +118,9 @@ def combinations(  # noqa: PLR0913 - the axes of a matrix
     scenarios: Sequence[str],
     precision: Precision | None = None,
     *,
+    transform: str = "",
     entry: EntryDemand = ANY_ENTRY,
+    round: str = DEFAULT_ROUND,
     **common: Any,
 ) -> Iterator[RunRequest | Undefined]:
     """Yield a request for each combination, workload by workload.
@@ -119,27 +136,44 @@ def combinations(  # noqa: PLR0913 - the axes of a matrix
     every = sorted(plugins.scenarios.values(), key=lambda each: not each.sends_all_at_once)
     default = [name for name, each in plugins.workloads.items() if each.is_default]
     given = {**common.get("suite_settings", {}), **common.get("overrides", {})}
-    for workload in [plugins.workload_of(name, given) for name in workloads or _having(entry, default, plugins)]:
-        settled = entry.settle(workload.name, rules_of(workload))
-        defined = entry.scenarios(rules_of(workload))
+    chosen = workloads or _having(entry, default, plugins, round_named(round))
+    transform = spell_chain(transform, plugins)
+    for workload in [plugins.workload_of(name, given) for name in chosen]:
+        rules = rules_of(workload, round_named(round))
+        settled, defined = _entry_of(entry, transform, plugins, rules), entry.scenarios(rules)
+        settled = settled.settle(workload.name, rules)
         for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend(precision)]:
             for scenario in named or every:
-                is_possible = scenario.loadgen in defined or (scenario.is_beyond_rules and not entry.category)
+                is_possible = scenario.official in defined or (scenario.is_beyond_rules and not entry.category)
                 if is_possible and (named or scenario.name in (workload.default_scenarios or defined)):
                     yield RunRequest(
                         workload=workload.name,
                         backend=backend.name,
                         scenario=scenario.name,
                         precision=precision,
+                        transform=transform,
                         entry=settled,
+                        round=round,
                         **common | ({"profile": workload.only_profile} if workload.only_profile else {}),
                     )
                 elif named:
-                    yield Undefined(workload.name, scenario.name, entry.category)
+                    others = rounds_with(rules.name, scenario=scenario.official, category=entry.category or "")
+                    elsewhere = tuple(others) if rules.is_official else ()
+                    yield Undefined(workload.name, scenario.name, entry.category, round, elsewhere)
 
 
-def _having(entry: EntryDemand, names: Sequence[str], plugins: Plugins) -> Sequence[str]:
-    """Return the workloads that have an entry.
+def _entry_of(entry: EntryDemand, transform: str, plugins: Plugins, rules: WorkloadRules) -> EntryDemand:
+    """Return the entry that a run of transforms is made for: an open one, unless the closed division allows them all.
+
+    A workload with its own rules has no entries.
+    """
+    is_allowed = all(each.is_closed for each in choose_transforms(transform, plugins))
+    is_open = rules.variants and not is_allowed and entry.division is Division.CLOSED
+    return replace(entry, division=Division.OPEN) if is_open else entry
+
+
+def _having(entry: EntryDemand, names: Sequence[str], plugins: Plugins, of: Round) -> Sequence[str]:
+    """Return the workloads that have an entry in a round.
 
     Raises:
         UsageError: none has it, or there can be none.
@@ -147,7 +181,7 @@ def _having(entry: EntryDemand, names: Sequence[str], plugins: Plugins) -> Seque
     found, errors = [], []
     for name in names:
         try:
-            entry.settle(name, rules_of(plugins.workload(name)))
+            entry.settle(name, rules_of(plugins.workload(name), of))
         except UsageError as error:
             errors.append(error)
         else:
@@ -170,8 +204,17 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
         scenario=plugins.scenario(request.scenario),
         profile=request.profile,
         tier=request.tier,
+        round=request.round,
         precision=request.precision or _probe(request, plugins).precisions[0],
     )
+    settings = _resolve_layers(request, run_conditions)
+    if _memory_of(request, settings, plugins) is Memory.DEVICE:
+        settings = _resolve_layers(request, replace(run_conditions, memory=Memory.DEVICE))
+    return settings
+
+
+def _resolve_layers(request: RunRequest, run_conditions: RunConditions) -> Settings:
+    """Return the settings from every layer."""
     reads_fetched = request.profile is Profile.FULL and request.weights is Weights.TRAINED
     return resolve_settings(
         run_conditions,
@@ -181,6 +224,19 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
         suite=request.suite_settings,
         command_line=request.overrides,
     )
+
+
+def _memory_of(request: RunRequest, settings: Settings, plugins: Plugins) -> Memory:
+    """Return where the backend computes by these settings; its runtime is asked only where it has more than a CPU.
+
+    What other machines have is not known; a device that is not here is the run's to report.
+    """
+    if request.network or settings.by_key["execution.nodes"].value or set(_probe(request, plugins).devices) <= {"cpu"}:
+        return Memory.HOST
+    backend = plugins.backend(request.backend)
+    with suppress(PluginError):
+        return call_plugin(backend.with_options(settings.fill("backend", backend.options)).memory)
+    return Memory.HOST
 
 
 def resolve(request: RunRequest, plugins: Plugins) -> ResolvedRequest:
@@ -213,14 +269,38 @@ def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> R
         raise UsageError(
             f"{request.backend} does not offer precision {request.precision}.", hint=f"It offers: {offered}."
         )
+    _check_transforms(request, plugins)
     return ResolvedRequest(
         **{each.name: getattr(request, each.name) for each in fields(RunRequest)}
         | {
             "precision": request.precision or probe.precisions[0],
+            "transform": spell_chain(request.transform, plugins),
             "settings": settings,
-            "entry": request.entry.settle(request.workload, rules_of(plugins.workload(request.workload))),
+            "entry": request.entry.settle(request.workload, request_rules(request, plugins)),
         }
     )
+
+
+def _check_transforms(request: RunRequest, plugins: Plugins) -> None:
+    """Raise `UsageError` where an engine would run the untouched model."""
+    if not request.transform:
+        return
+    if request.network:
+        reason = f"transform {request.transform} is asked of nodes, which serve their own models."
+        raise UsageError(reason, hint="Leave out --transform, or the nodes.")
+    if not isinstance(plugins.backend(request.backend), GraphBackend):
+        reason = f"{request.backend} compiles no graphs, so transform {request.transform} would change nothing."
+        raise UsageError(reason, hint="Choose a backend that does: pytorch, onnxruntime.")
+
+
+def request_rules(request: RunRequest, plugins: Plugins) -> WorkloadRules:
+    """Return the rules of a request's workload in its round.
+
+    Raises:
+        UsageError: there is no such round, or it does not have the workload.
+        MlbenchError: the workload is unknown, or its plugin broken.
+    """
+    return rules_of(plugins.workload(request.workload), round_named(request.round))
 
 
 def _probe(request: RunRequest, plugins: Plugins) -> Probe:

@@ -9,22 +9,35 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from mlbench.cluster.demand import NetworkDemand
+from mlbench.comparison.backends import FasterBackend
 from mlbench.contracts.power import AUTO
 from mlbench.contracts.precision import Precision
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS, is_tag
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.lanes import Lane
+from mlbench.planning.backend_choice import faster_than_ranked
 from mlbench.planning.lane_demand import lanes_for
 from mlbench.planning.requests import ResolvedRequest, RunRequest, Undefined, combinations, resolve
-from mlbench.planning.suite import SharedRuns, answers, differing_facts, in_pairs, missing, read_suite, requests_of
+from mlbench.planning.suite import (
+    SharedRuns,
+    Suite,
+    answers,
+    differing_facts,
+    in_pairs,
+    missing,
+    read_suite,
+    requests_of,
+)
 from mlbench.planning.user_model import UserModel
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.reading import read_runs
 from mlbench.records.store.run_folder import remove_abandoned, runs_in
 from mlbench.rules.entry_demand import ANY_ENTRY, EntryDemand
 from mlbench.rules.tiers import Tier
+from mlbench.settings.transforms import BETWEEN
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -45,6 +58,10 @@ class RunPlan:
     """Parts of this machine for runs at the same time; none: one run at a time."""
     suite: str = ""
     """Name of the suite whose runs they are; empty: of none."""
+    ranked: str = ""
+    """The backend of the highest rank, if the plan chose backends."""
+    faster: tuple[FasterBackend, ...] = ()
+    """Earlier runs for which it chose another one."""
 
     @property
     def asked(self) -> int:
@@ -79,14 +96,17 @@ class RunMatrix:
     backends: Sequence[str] = ()
     scenarios: Sequence[str] = ()
     precisions: Sequence[Precision] = ()
+    transforms: Sequence[str] = ()
+    """Applied to each model, in this order."""
     repeats: int = 1
     parallel: int = 1
     profile: str
     tier: str
     weights: str
+    round: str = DEFAULT_ROUND
     wants_accuracy: bool = True
     entry: EntryDemand = ANY_ENTRY
-    overrides: Mapping[str, Any]
+    overrides: Mapping[str, object]
     results: Path
     tag: str = ""
     power: str = AUTO
@@ -113,6 +133,7 @@ class RunMatrix:
             "profile": choose(Profile, "profile", self.profile),
             "tier": choose(Tier, "tier", self.tier),
             "weights": choose(Weights, "weights", self.weights),
+            "transform": BETWEEN.join(self.transforms),
             **{name: getattr(self, name) for name in _AS_REQUESTED},
         }
         for precision in (*self.precisions,) or (None,):
@@ -121,7 +142,7 @@ class RunMatrix:
             )
 
 
-_AS_REQUESTED = ("wants_accuracy", "entry", "overrides", "results", "tag", "power", "network")
+_AS_REQUESTED = ("round", "wants_accuracy", "entry", "overrides", "results", "tag", "power", "network")
 """Fields of a matrix that a `RunRequest` has, too."""
 
 
@@ -145,31 +166,37 @@ def plan_runs(matrix: RunMatrix, plugins: Plugins) -> RunPlan:
     if not 1 <= matrix.repeats <= MOST_REPEATS:
         raise UsageError(f"repeat is {matrix.repeats}.", hint=f"It lies from 1 to {MOST_REPEATS}.")
     found = list(matrix.for_model(plugins).combinations(plugins))
-    requests = [resolve(each, plugins) for each in found if isinstance(each, RunRequest)]
+    asked = [each for each in found if isinstance(each, RunRequest)]
+    faster = {} if matrix.backends else faster_than_ranked(asked, plugins, matrix.results)
+    ranked = asked[0].backend if asked and not matrix.backends else ""
+    for position, evidence in faster.items():
+        asked[position] = replace(asked[position], backend=evidence.other.backend)
+    requests = [resolve(each, plugins) for each in asked]
     if not requests and (undefined := next((each for each in found if isinstance(each, Undefined)), None)):
         raise UsageError(str(undefined), hint="`mlbench list` prints the scenarios of each workload.")
     return RunPlan(
         requests=tuple(replace(each, repeat=repeat) for repeat in range(1, matrix.repeats + 1) for each in requests),
         undefined=tuple(each for each in found if isinstance(each, Undefined)),
         lanes=lanes_for(requests, plugins, matrix.parallel),
+        ranked=ranked,
+        faster=tuple(faster.values()),
     )
 
 
 def plan_suite(  # noqa: PLR0913 - the options of `mlbench run --suite`
-    file: Path,
+    suite: Suite,
     plugins: Plugins,
     *,
     results: Path,
-    overrides: Mapping[str, Any],
+    overrides: Mapping[str, object],
     fresh: bool = False,
     parallel: int = 1,
 ) -> RunPlan:
-    """Return the runs of a suite file that are missing or failed, or with ``fresh`` all, ``parallel`` side by side.
+    """Return the runs of a suite that are missing or failed, or with ``fresh`` all, ``parallel`` side by side.
 
     Raises:
-        MlbenchError: the file, or something that it names, is wrong.
+        MlbenchError: something that it names is wrong.
     """
-    suite = read_suite(file)
     requests = requests_of(suite, plugins, results=results, overrides=overrides)
     lanes = lanes_for(requests, plugins, parallel)
     remove_abandoned(results)

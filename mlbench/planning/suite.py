@@ -24,6 +24,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from mlbench.contracts.precision import Precision
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
@@ -31,13 +32,15 @@ from mlbench.errors import DataError, UsageError
 from mlbench.planning.accuracy_tests import AccuracyTests
 from mlbench.planning.requests import ResolvedRequest, RunRequest, Undefined, combinations, resolve
 from mlbench.planning.user_model import UserModel
+from mlbench.records.facts import KIND
 from mlbench.records.run_record import RunRecord, read
 from mlbench.records.store.run_folder import Claim, TakenError
 from mlbench.records.store.run_names import names_in
 from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
-from mlbench.rules.official import Category
+from mlbench.rules.round_parts import Category
 from mlbench.rules.tiers import Tier
 from mlbench.settings.layers import SET_FOR_RUN
+from mlbench.settings.transforms import BETWEEN
 from mlbench.system.documents import first_problem, read_toml
 from mlbench.system.field_docs import json_schema_of
 
@@ -48,8 +51,6 @@ MOST_RUNS = 100_000
 """In a suite."""
 SCHEMA_FILE = Path(__file__).with_name("suite.schema.json")
 """Written anew by ``python -m mlbench.planning.suite``."""
-
-_KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
 
 def _as_list(value: object) -> object:
@@ -79,9 +80,13 @@ class SuiteEntry(_Part):
     """Empty: all that the rules define."""
     precision: Annotated[list[Precision], BeforeValidator(_as_list)] = Field(default_factory=list)
     """Empty: the backend's first."""
+    transform: Names = Field(default_factory=list)
+    """Changes of the model, in the order in which they apply: ``["prune-layers:0.25", "sparse"]``."""
     profile: Profile = Profile.MINI
     tier: Tier = Tier.SMOKE
     weights: Weights = Weights.TRAINED
+    round: str = DEFAULT_ROUND
+    """Round of MLPerf Inference whose rules hold."""
     accuracy: bool = True
     """Whether to measure accuracy too, not only speed."""
     variant: str = ""
@@ -133,7 +138,7 @@ def read_suite(file: Path) -> Suite:
 
 
 def requests_of(
-    suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, Any] | None = None
+    suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, object] | None = None
 ) -> list[ResolvedRequest]:
     """Return all runs of a suite, in order.
 
@@ -153,7 +158,7 @@ def requests_of(
 
 
 def unresolved_requests_of(
-    suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, Any]
+    suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, object]
 ) -> Iterator[RunRequest]:
     """Yield each run of a suite once, without asking whether it can be made on this machine.
 
@@ -187,6 +192,8 @@ def _expand(entry: SuiteEntry, plugins: Plugins, **common: Any) -> Iterator[RunR
             tier=entry.tier,
             weights=entry.weights,
             precision=precision,
+            transform=BETWEEN.join(entry.transform),
+            round=entry.round,
             wants_accuracy=entry.accuracy,
             entry=EntryDemand(variant=entry.variant, category=entry.category, division=entry.division),
             suite_settings={**(own.settings() if own else {}), **entry.settings},
@@ -287,7 +294,7 @@ def _key_of_record(record: RunRecord) -> tuple[str, ...]:
     return _key(record, {key: each.value for key, each in record.settings.items() if each.layer in SET_FOR_RUN})
 
 
-def _key(run: RunRequest | RunRecord, chosen: Mapping[str, Any]) -> tuple[str, ...]:
+def _key(run: RunRequest | RunRecord, chosen: Mapping[str, object]) -> tuple[str, ...]:
     return (run.tag, str(run.repeat), *_kind(run), *_entry(run), json.dumps(chosen, sort_keys=True))
 
 
@@ -326,7 +333,7 @@ def in_pairs(base: Sequence[ResolvedRequest], new: Sequence[ResolvedRequest]) ->
 
 def differing_facts(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> list[str]:
     """Return the facts in which the runs of two suites differ on purpose, as `compare` names them."""
-    facts = {name: name for name in _KIND} | {"suite_settings": "settings", "entry": "variant"}
+    facts = {name: name for name in KIND} | {"suite_settings": "settings", "entry": "variant"}
     pairs = list(zip(base, new, strict=True))
     return [
         fact for name, fact in facts.items() if any(getattr(one, name) != getattr(other, name) for one, other in pairs)
@@ -334,7 +341,7 @@ def differing_facts(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> li
 
 
 def _kind(run: RunRequest | RunRecord) -> tuple[str, ...]:
-    return tuple(str(getattr(run, name)) for name in _KIND)
+    return tuple(str(getattr(run, name)) for name in KIND)
 
 
 def schema_text() -> str:

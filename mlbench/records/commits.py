@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -19,25 +19,24 @@ _GROUP = "mlbench"
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
-def observe_commits() -> dict[str, str]:
+def find_plugins() -> dict[str, Distribution]:
+    """Return mlbench and all distributions that bring plugins, by name; it opens a file of each that is installed."""
+    found = {each.name: each.distribution for each in find_installed(_GROUP) if each.entry_points}
+    return dict(sorted(found.items()))
+
+
+def observe_commits(plugins: Mapping[str, Distribution]) -> dict[str, str]:
     """Return the commits of mlbench and of all installed plugins by distribution name, where known.
 
     An editable installation has the commit that is checked out; changes on top of it are not seen.
     """
-    return dict(_commits())
+    found = ((name, _commit(_direct_url(distribution))) for name, distribution in plugins.items())
+    return {name: commit for name, commit in found if commit}
 
 
-def observe_plugins() -> dict[str, str]:
-    """Return the versions of installed plugins that others brought, by distribution name."""
-    names = {each.name for each in find_installed(_GROUP) if each.entry_points} - {DISTRIBUTION}
-    return {name: version for name in sorted(names) if (version := version_of(name))}
-
-
-def _commits() -> Iterator[tuple[str, str]]:
-    seen = {each.name: each.distribution for each in find_installed(_GROUP) if each.entry_points}
-    for name, distribution in sorted(seen.items()):
-        if commit := _commit(_direct_url(distribution)):
-            yield name, commit
+def observe_plugins(plugins: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those plugins that others brought, by distribution name."""
+    return {name: version for name in plugins if name != DISTRIBUTION and (version := version_of(name))}
 
 
 def _direct_url(distribution: Distribution) -> str:

@@ -12,10 +12,16 @@ from mlbench.records.run_record import RunRecord, SettingRecord
 ENDS_INVALID_RUNS = ("load.end_at_late_share",)
 """Settings that only end runs which have become INVALID."""
 
+KIND = ("workload", "backend", "scenario", "round", "profile", "tier", "weights", "precision", "transform")
+"""Facts in which runs of one kind are equal, as requests and records have them."""
+
+TRANSFORMED = "transformed "
+"""Before the names of graphs whose fingerprints are those after the transforms."""
+
 PLACES = ("workload.model", "workload.inputs")
 """Settings that say where a user's own model and inputs lie; fingerprints say what they are."""
 
-_CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
+_CIRCUMSTANCES = ("workload", "backend", "scenario", "round", "profile", "tier", "weights", "precision")
 
 _CHOSEN_BY_USER = ("command line", "suite", "system", "tune")
 """Layers of settings that a person chose, or that were found for a person: for these very runs, or for the machine."""
@@ -80,10 +86,16 @@ def _nodes(record: RunRecord) -> str:
 
 
 def _model(record: RunRecord) -> str:
-    return ", ".join(f"{name} {value[:12]}" for name, value in sorted(record.fingerprints.items()) if name != "data")
+    return _hashes(record, lambda name: name != "data" and not name.startswith(TRANSFORMED))
+
+
+def _hashes(record: RunRecord, is_wanted: Callable[[str], bool]) -> str:
+    return ", ".join(f"{name} {value[:12]}" for name, value in sorted(record.fingerprints.items()) if is_wanted(name))
 
 
 def _variant(record: RunRecord) -> str:
+    if record.transform and record.is_open:  # it requires none, and was put there for its transform
+        return "none"
     made_for = record.imported or record.entry
     return made_for.variant if made_for else "none"
 
@@ -95,6 +107,7 @@ def _number_format(record: RunRecord) -> str:
 
 IDENTITY: Mapping[str, Callable[[RunRecord], str]] = {
     **{name: lambda record, name=name: str(getattr(record, name)) for name in _CIRCUMSTANCES},  # type: ignore[misc]
+    "transform": lambda record: record.transform or "none",
     "settings": _settings,
     "variant": _variant,
     "audit": lambda record: f"{record.audit.test} of {record.audit.of}" if record.audit else "none",
@@ -112,16 +125,20 @@ CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "compiled": lambda record: record.runtime.compiled or "as its settings say",
     "data": lambda record: record.fingerprints.get("data", "unknown")[:12],
     "model": _model,
+    "transformed": lambda record: _hashes(record, lambda name: name.startswith(TRANSFORMED)) or "none",
     "seeds": lambda record: str(record.seeds and record.seeds.model_dump()),
     "loadgen": lambda record: record.loadgen_version,
     "traffic": lambda record: str(record.scenario_facts),
     "number_format": _number_format,
+    "memory": lambda record: record.memory,
 }
 """Facts that must also be the same on both sides. Tuning is the settings that plugins ship; it follows from the facts
 above, so it may differ where one of those is compared across. Lanes are the parts of a machine on which runs were
-measured side by side. Compiled is what a backend compiled because the machine can. Traffic is how the scenario sent its
+measured side by side. The model is the untouched one; transformed are its graphs after the transforms, and follow from
+these. Compiled is what a backend compiled because the machine can. Traffic is how the scenario sent its
 queries when the run was made; it follows from the scenario. The number format is what the backend says that the
-precision stores and computes in: it follows from both."""
+precision stores and computes in: it follows from both. Memory is a device's own or the host's: it follows from the
+backend."""
 
 
 def conditions_of(record: RunRecord) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from mlbench.contracts.power import NONE
+from mlbench.contracts.rules import DEFAULT_ROUND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class ModelSpec:
     weights: str
     settings: Mapping[str, Any]
     """JSON values of the workload's own settings, by key."""
+    transform: str = ""
+    """As `JobSpec.transform`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,8 @@ class JobSpec:
     wants_accuracy: bool = True
     power: str = NONE
     """A power meter's name, or ``auto`` or ``none``."""
+    transform: str = ""
+    """Transforms of the model, in the order in which they apply, with a space between them."""
     is_probe: bool = False
     """Whether the overhead test, which takes a second, is left out."""
     uncounted: str = ""
@@ -67,6 +72,8 @@ class JobSpec:
     """The accuracy variant that it must reach; empty: the least strict."""
     division: str = "closed"
     """That it is made for."""
+    round: str = DEFAULT_ROUND
+    """Name of the round whose rules hold."""
     audit: str = ""
     """The compliance test that the run is; empty: a run for a result."""
     network: NetworkSpec | None = None
@@ -83,3 +90,8 @@ class JobSpec:
     def with_setting(self, key: str, value: Any) -> Self:
         """Return the same with another value for a setting."""
         return replace(self, settings={**self.settings, key: value})
+
+
+def transform_options(chain: str) -> list[str]:
+    """Return the options of `mlbench run` that ask for transforms."""
+    return [word for each in chain.split() for word in ("--transform", each)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, JsonValue
 
-from mlbench.records.machine.environment import Environment
+from mlbench.records.environment import Environment
 from mlbench.records.stored import Count, Stored
 
 

@@ -1,19 +1,22 @@
-"""Published results of MLPerf Inference v4.1, and the rank of a run among them."""
+"""Published results of MLPerf Inference by round, and the rank of a run among those of its own."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.machine.used_accelerators import count_used_accelerators
 from mlbench.records.run_record import RunRecord
 
-RESULTS = "mlperf_inference_v4.1.csv"
+RESULTS = f"mlperf_inference_{DEFAULT_ROUND}.csv"
+_FILE = re.compile(r"mlperf_inference_(.+)\.csv")
 NVIDIA_TABLES = "nvidia_v4.1_tables.csv"
 CLAIMS = "claims.csv"
 
@@ -25,6 +28,8 @@ _NAMES = {"resnet50": "resnet"}
 class Published:
     """A published result; text fields are as submitted."""
 
+    round: str
+    """``v4.1``."""
     result_id: str
     division: str
     category: str
@@ -50,6 +55,8 @@ class Published:
     power: str
     path: str
     """The result's path in the published tree."""
+    inferred_from: str
+    """The scenario that was measured; empty: the result's own."""
 
     @property
     def is_preview(self) -> bool:
@@ -92,11 +99,20 @@ def table(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
+def list_published_rounds() -> list[str]:
+    """Return the rounds of which results are here, the oldest first."""
+    names = (each.name for each in resources.files("mlbench_published").iterdir())
+    return sorted((found[1] for name in names if (found := _FILE.fullmatch(name))), key=_place_of)
+
+
 @cache
-def load_published() -> tuple[Published, ...]:
-    """Return all 937 results of the round."""
+def load_published(round_name: str = DEFAULT_ROUND) -> tuple[Published, ...]:
+    """Return all results of a round that are here; none where nothing is."""
+    if round_name not in list_published_rounds():
+        return ()
     return tuple(
         Published(
+            round=round_name,
             result_id=row["result_id"],
             division=row["division"],
             category=row["category"],
@@ -117,8 +133,9 @@ def load_published() -> tuple[Published, ...]:
             accuracy=row["accuracy"],
             power=f"{row['power_value']} {row['power_unit']}".strip(),
             path=row["result_path"],
+            inferred_from=row.get("measured_scenario", ""),
         )
-        for row in table(RESULTS)
+        for row in table(RESULTS.replace(DEFAULT_ROUND, round_name))
     )
 
 
@@ -128,18 +145,87 @@ def _count(text: str, otherwise: int) -> int:
 
 
 def select_published(
-    *, workload: str | None = None, scenario: str | None = None, accelerator: str = "", submitter: str = ""
+    *,
+    workload: str | None = None,
+    scenario: str | None = None,
+    accelerator: str = "",
+    submitter: str = "",
+    round_name: str = DEFAULT_ROUND,
 ) -> list[Published]:
-    """Return the results of a workload and scenario; accelerator and submitter match parts of the names."""
+    """Return the results of a workload and scenario in a round; accelerator and submitter match parts of names."""
     benchmark = _NAMES.get(workload, workload) if workload else None
     return [
         each
-        for each in load_published()
+        for each in load_published(round_name)
         if (benchmark is None or each.benchmark == benchmark)
         and (scenario is None or each.scenario == scenario)
         and accelerator.lower() in each.accelerator.lower()
         and submitter.lower() in each.submitter.lower()
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorRounds:
+    """The best published results of one accelerator, round by round."""
+
+    accelerator: str
+    benchmark: str
+    variants: tuple[str, ...]
+    """Accuracies; several where the best results of all rounds are the same for them."""
+    scenario: str
+    unit: str
+    best: Mapping[str, Published]
+    """By round, the oldest first: of its closed results the best per accelerator, or the least latency."""
+
+    @property
+    def change(self) -> float | None:
+        """How much better the newest is than the oldest: 1.12 times; None where there is one round only."""
+        values = [each.per_accelerator for each in self.best.values()]
+        if len(values) < 2 or not all(values):
+            return None
+        first, last = values[0], values[-1]
+        return first / last if self.unit == "ms" else last / first
+
+
+def compare_rounds(results: Iterable[Published]) -> list[AcceleratorRounds]:
+    """Return how the closed results of each accelerator moved from round to round, those of most rounds first."""
+    groups: dict[tuple[str, ...], list[Published]] = {}
+    for each in results:
+        if each.division == "closed" and each.accelerators:
+            groups.setdefault((each.accelerator, each.benchmark, each.variant, each.scenario), []).append(each)
+    found: dict[tuple[str, ...], AcceleratorRounds] = {}
+    for (accelerator, benchmark, variant, scenario), rows in groups.items():
+        best = _best_by_round(rows)
+        run = (accelerator, benchmark, scenario, *(f"{name} {each.per_accelerator}" for name, each in best.items()))
+        known = found.get(run)
+        found[run] = AcceleratorRounds(
+            accelerator=accelerator,
+            benchmark=benchmark,
+            variants=(*(known.variants if known else ()), variant),
+            scenario=scenario,
+            unit=rows[0].unit,
+            best=best,
+        )
+    return sorted(found.values(), key=lambda each: (-len(each.best), each.benchmark, each.scenario, each.accelerator))
+
+
+def _best_by_round(results: Sequence[Published]) -> Mapping[str, Published]:
+    best: dict[str, Published] = {}
+    for each in sorted(results, key=lambda each: _place_of(each.round)):
+        known = best.setdefault(each.round, each)
+        is_less = each.per_accelerator < known.per_accelerator
+        if is_less if each.unit == "ms" else each.per_accelerator > known.per_accelerator:
+            best[each.round] = each
+    return best
+
+
+def list_rounds(found: Sequence[AcceleratorRounds]) -> Sequence[str]:
+    """Return the names of the rounds in which accelerators have results, the oldest first."""
+    return sorted({name for each in found for name in each.best}, key=_place_of)
+
+
+def _place_of(round_name: str) -> tuple[int, ...]:
+    return tuple(map(int, round_name.removeprefix("v").split(".")))
 
 
 def merge_variants(results: Sequence[Published]) -> list[tuple[Published, str]]:
@@ -197,10 +283,10 @@ def place_of(record: RunRecord, neighbours: int = 3, *, variant: str | None = No
 
 
 def _select_alike(record: RunRecord, unit: str, variant: str) -> list[Published]:
-    """Return the closed results of a run's benchmark and scenario in this unit and variant; raises where none is."""
+    """Return the closed results of a run's round, benchmark and scenario in this unit and variant; raises if none."""
     found = [
         each
-        for each in select_published(workload=record.workload, scenario=record.scenario)
+        for each in select_published(workload=record.workload, scenario=record.scenario, round_name=record.round)
         if each.division == "closed" and each.unit.replace("queries", "samples") == unit and each.variant == variant
     ]
     if not found:

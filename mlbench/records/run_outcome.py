@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Literal, Self
 
 from pydantic import JsonValue, ValidationError
 
 from mlbench.errors import InvalidRunError
 from mlbench.records.machine.other_work import OtherWorkRecord
 from mlbench.records.machine.processor_time import ProcessorTimeRecord
+from mlbench.records.machine.telemetry import TelemetryRecord
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
-from mlbench.records.run_record import AccuracyRecord, LatenessRecord, ResultRecord, SeedsRecord, VerdictRecord
+from mlbench.records.run_record import (
+    AccuracyRecord,
+    LatenessRecord,
+    NumberFormatRecord,
+    ResultRecord,
+    SeedsRecord,
+    VerdictRecord,
+)
 from mlbench.records.stored import Runtime, Statistics, Stored
+from mlbench.records.transfers_record import TransfersRecord
 from mlbench.records.work_record import EnergyRecord, WorkRecord
 from mlbench.system.documents import first_problem
 
@@ -39,7 +48,12 @@ class Observed(Stored):
     overhead_ns_per_sample: int | None
     other_work: OtherWorkRecord | None = None
     processor_time: ProcessorTimeRecord | None = None
+    telemetry: TelemetryRecord | None = None
     energy: EnergyRecord | None
+    changes: tuple[str, ...] = ()
+    number_format: NumberFormatRecord | None = None
+    memory: Literal["host", "device"] = "host"
+    transfers: TransfersRecord | None = None
     work: WorkRecord | None
     not_measured: dict[str, str]
     peak_memory_bytes: int | None
@@ -54,7 +68,7 @@ class Observed(Stored):
     cluster: ClusterRecord | None = None
 
     @classmethod
-    def of_values(cls, values: Mapping[str, Any]) -> Self:
+    def of_values(cls, values: Mapping[str, object]) -> Self:
         """Return the outcome with these values.
 
         Raises:

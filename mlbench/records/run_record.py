@@ -9,19 +9,23 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError, model_validator
 
-from mlbench.contracts.rules import CHECKED
+from mlbench.contracts.rules import CHECKED, DEFAULT_ROUND
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.errors import DataError, first_line
 from mlbench.records.beside import BesideRecord
-from mlbench.records.machine.environment import Environment
+from mlbench.records.environment import Environment
+from mlbench.records.import_record import ImportRecord
 from mlbench.records.machine.other_work import OtherWorkRecord
 from mlbench.records.machine.processor_time import ProcessorTimeRecord
+from mlbench.records.machine.telemetry import TelemetryRecord
 from mlbench.records.node_record import ClusterRecord, NetworkRecord, ReachedNodeRecord
+from mlbench.records.origin_record import AuditRecord, EntryRecord, ReplayRecord
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
 from mlbench.records.store.run_names import RECORD_FILE
 from mlbench.records.stored import Count, FolderName, Runtime, Score, Statistics, Stored
+from mlbench.records.transfers_record import TransfersRecord
 from mlbench.records.work_record import EnergyRecord, RooflineRecord, WorkRecord
 from mlbench.system.documents import first_problem, parse_json, read_text
 
@@ -29,6 +33,8 @@ _MOST_BYTES = 64 << 20
 """Largest size of a record; a larger file is not a record."""
 
 FORMAT = 4
+
+RoundName = Annotated[str, Field(pattern=r"^v\d{1,4}\.\d{1,4}$")]
 
 EXPORT = "export"
 """The stage of a run in which graphs that the cache lacks are exported, those of later runs as well."""
@@ -179,70 +185,11 @@ class LatenessRecord(Stored):
     """Whether it was."""
 
 
-class ImportRecord(Stored):
-    """A result of an official tree. mlbench read its logs, and saw neither the run nor the machine.
-
-    What the tree does not say is null, ``unknown`` or empty in the record. ``backend`` is submitter and system;
-    ``profile``, ``tier`` and ``weights`` name the rules it is judged by, the official ones.
-    """
-
-    path: str
-    """The result's folder inside the tree: ``closed/AMD/results/8xMI300X/bert-99/Offline``."""
-    log_sha256: str
-    """Checksum of LoadGen's detail log."""
-    division: str
-    """``closed``, ``open`` or ``network``."""
-    submitter: str
-    system: str
-    """Its folder's name."""
-    variant: str
-    """The accuracy that the result was submitted for: ``99``, ``99.9``, ``range``."""
-    description: dict[str, JsonValue]
-    """The submitter's description of the system; empty where the tree has none."""
-
-
-class EntryRecord(Stored):
-    """The entry of a submission that a run was asked to reach."""
-
-    model: str
-    """The model's name in a submission: ``bert-99.9``, ``resnet50``."""
-    variant: str
-    """The accuracy whose targets were required: ``99``, ``99.9``, ``range``."""
-    category: Literal["", "datacenter", "edge"]
-    """Category that selected scenarios and accuracies; empty: both."""
-    division: Literal["closed", "open", "network"]
-    """In ``open`` no target is required; in ``network`` the samples were sent to the system."""
-
-    @property
-    def options(self) -> list[str]:
-        """Return the options of `mlbench run` that ask for it."""
-        options = {"--variant": self.variant, "--category": self.category}
-        options |= {"--division": self.division} if self.division != "closed" else {}
-        return [word for name, value in options.items() if value for word in (name, value)]
-
-
-class AuditRecord(Stored):
-    """A run that is a compliance test of another run, and no result."""
-
-    test: Literal["TEST01", "TEST04", "TEST05", "TEST06"]
-    of: str
-    """Id of the run that it audits."""
-
-
-class ReplayRecord(Stored):
-    """A run that repeats another one as its record says."""
-
-    of: str
-    """Id of the run that it repeats."""
-    chosen: dict[str, int | float]
-    """Values that the run chose by measuring and this one reused, by the key of the setting that left them open."""
-
-
 class NumberFormatRecord(Stored):
-    """Number formats of a precision, as the backend reports them."""
+    """Number formats of a precision, as the backend reports them, or as quantised files describe themselves."""
 
     stores: str
-    """Format of the stored weights of matrix products: ``int4``."""
+    """Format of the stored weights of matrix products: ``int4``, ``int4-gptq``."""
     computes: str
     """Format in which matrix products are computed: ``fp16``."""
 
@@ -287,9 +234,17 @@ class RunRecord(Stored):
     profile: Literal["mini", "full"]
     tier: Literal["smoke", "dev", "valid"]
     weights: Literal["trained", "random"]
+    round: RoundName = DEFAULT_ROUND
+    """Round of MLPerf Inference whose rules held; records of older versions have none, and were judged by v4.1's."""
     precision: str
+    transform: str = ""
+    """Transforms of the model with their options, in the order in which they applied, with a space between them."""
+    changes: tuple[str, ...] = ()
+    """Changes of the model by each of them, in words and numbers; empty where the run failed."""
     number_format: NumberFormatRecord | None = None
-    """Number formats of this precision, as the backend reports them; null: it does not."""
+    """Number formats of this precision, as the backend reports them, or quantised files that it read; null: neither."""
+    memory: Literal["host", "device"] = "host"
+    """Where the backend computed, and so the form of the data and graphs."""
     tag: str = ""
     """Name of the set of runs that this one belongs to, given by the user or a suite file."""
     repeat: Count = 1
@@ -329,7 +284,11 @@ class RunRecord(Stored):
     measured."""
     other_work: OtherWorkRecord | None = None
     processor_time: ProcessorTimeRecord | None = None
+    telemetry: TelemetryRecord | None = None
+    """Null where no sensor showed anything during the performance test."""
     energy: EnergyRecord | None = None
+    transfers: TransfersRecord | None = None
+    """Null where the engine counts no graph calls."""
     work: WorkRecord | None = None
     roofline: RooflineRecord | None = None
     not_measured: dict[str, str] = Field(default_factory=dict)
@@ -355,7 +314,7 @@ class RunRecord(Stored):
     """SHA-256 of LoadGen's logs as they were when the run ended, by their paths in the run folder; empty where it
     failed or was imported, and in records of older versions."""
     fingerprints: dict[str, str] = Field(default_factory=dict)
-    """Hashes of ``data``, ``weights`` and each ``graph <name>``."""
+    """Hashes of ``data``, of the untouched ``weights`` and each ``graph <name>``, and of ``transformed <name>``."""
     environment: Environment
 
     @model_validator(mode="before")
@@ -378,6 +337,11 @@ class RunRecord(Stored):
     def model(self) -> str:
         """Return the workload's name, with the accuracy where one was asked for: ``bert``, ``bert-99.9``."""
         return self.entry.model if self.entry else self.workload
+
+    @property
+    def precision_and_transform(self) -> str:
+        """Return the precision, and the transforms behind it where there are some: ``fp32 prune-layers:0.25``."""
+        return f"{self.precision} {self.transform}".rstrip()
 
     @property
     def arrivals_per_s(self) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals
 from mlbench.contracts.scenario import ComparedBy, Scenario
@@ -27,6 +27,8 @@ class ScenarioRecord(Stored):
     compared_by: ComparedBy
     """Value by which runs are compared: ``result``, or ``latency`` at the percentile."""
 
+    rules: str = ""
+    """The official scenario whose rules applied, where it is not LoadGen's: ``Interactive``."""
     is_beyond_rules: bool = False
     """Whether the scenario is none of v4.1's, and runs where the rules define nothing of the kind."""
 
@@ -39,6 +41,7 @@ class ScenarioRecord(Stored):
             percentile=scenario.percentile,
             has_estimate=scenario.has_estimate,
             compared_by="latency" if scenario.is_compared_by_latency else "result",
+            rules=scenario.rules,
             is_beyond_rules=scenario.is_beyond_rules,
         )
 
@@ -59,7 +62,7 @@ class ScenarioRecord(Stored):
         return f"LoadGen's {self.loadgen}{latency}, compared by {self.compared_by}"
 
 
-def facts_of_older(fields: Mapping[str, Any]) -> ScenarioRecord:
+def facts_of_older(fields: Mapping[str, object]) -> ScenarioRecord:
     """Return the scenario facts of a record of format 1 or 2, which has only the scenario's name."""
     name = fields.get("scenario")
     return _BEFORE_FORMAT_3.get(name, _UNNAMED) if isinstance(name, str) else _UNNAMED

@@ -23,7 +23,7 @@ RENAMED: Mapping[str, Mapping[str, str]] = MappingProxyType(
 """By workload: the old name of a score, and the checker's. Scores of other workloads have kept their names."""
 
 
-def rename_scores(fields: dict[str, Any]) -> dict[str, Any]:
+def rename_scores(fields: dict[str, object]) -> dict[str, Any]:
     """Return the fields of a record before format 3 with the checker's names: scores, targets and rules.
 
     What is not as a record has it stays as it is, for the reader to refuse.

@@ -19,7 +19,7 @@ def backend_table(records: Sequence[RunRecord], width: int) -> TextTable | None:
 
     The runs are those of one command: of each backend and precision the last valid one counts.
     """
-    rows = {(each.backend, each.precision): each for each in records if each.result and each.is_good}
+    rows = {(each.backend, each.precision_and_transform): each for each in records if each.result and each.is_good}
     kinds = {(each.workload, each.scenario) for each in records}
     if len(rows) < 2 or len(kinds) > 1:
         return None
@@ -31,7 +31,7 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
     scores = dict.fromkeys(target.score for each in records if each.accuracy for target in each.accuracy.targets)
     columns = [
         TextColumn(heading="backend", cells=[each.backend for each in records], is_cropped=True),
-        TextColumn(heading="precision", cells=[each.precision for each in records]),
+        TextColumn(heading="precision", cells=[each.precision_and_transform for each in records]),
         _numbers("result", [quantity(each.result.value, each.result.unit) if each.result else "-" for each in records]),
         _numbers("processor time", [_processor_time_of(each) for each in records]),
         _numbers("peak memory", [_memory_of(each) for each in records]),

@@ -31,6 +31,9 @@ WITHOUT_SIDES = ("detectable", "interval", "base", "new")
 
 NO_SIDES_NOTE = "Not shown at this width: base, new, interval, counts; a wider terminal or --json has them."
 _COUNTS = re.compile(r", \d+ and \d+ runs$")
+_NUMBER = re.compile(r"\d[\d.,]*%?")
+_FAR = 10.0
+"""Ratio from which an end of an interval says only that next to nothing is known."""
 
 MOST_NAMED = 3
 """Most runs that are named for a difference; others are counted."""
@@ -118,7 +121,8 @@ def _guard(guard: Guard) -> str:
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
     """Yield the lines below the table: reasons, runs that do not count, facts that differ."""
-    yield from (f"{each}." for each in (*comparison.suspected, *comparison.not_judged))
+    yield from _fold((each, each.partition(": ")[2]) for each in comparison.suspected)
+    yield from _fold((each, each.partition(": ")[2]) for each in comparison.not_judged)
     yield from (
         f"{each.cell}, {each.measure}: measured again, interleaved, {each.runs} runs of each side: {each.before}, "
         f"{'still' if each.after is each.before else 'now'} {each.after}."
@@ -129,8 +133,7 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
         yield "Slower than on other days. Interleaved runs show whether the code or the machine is the cause."
     for cell in comparison.cells:
         yield from (f"{cell.name}: left out {run}." for run in cell.set_aside)
-    for cell in comparison.cells:
-        yield from (f"{cell.name}, {each}." for each in cell.beside)
+    yield from _fold((f"{cell.name}, {each}", each) for cell in comparison.cells for each in cell.beside)
     yield from _differing(comparison.cells)
     if any(each.detectable is not None for cell in comparison.cells for each in cell.speeds):
         yield "Detectable: the smallest slowdown or growth that 80 % of such comparisons would report."
@@ -140,6 +143,15 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
     )
     margins = f"less than {comparison.margin:.0%}, of a score less than {comparison.accuracy_margin:.1%}{others}"
     yield f"Changes counted as the same: of a speed {margins}."
+
+
+def _fold(notes: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield notes once each that say the same with other numbers; the second text of a note is all that it says."""
+    alike: dict[str, list[str]] = {}
+    for note, said in notes:
+        alike.setdefault(_NUMBER.sub("#", said), []).append(note)
+    for first, *others in alike.values():
+        yield f"{first}{f'; likewise {len(others)} more' if others else ''}."
 
 
 def _resource_notes(comparison: Comparison) -> Iterator[str]:
@@ -281,8 +293,10 @@ def speed_texts(each: Judged) -> tuple[str, str, str, str]:
 
 
 def interval_of(effect: Effect) -> str:
-    """Return the interval of a ratio."""
-    return f"{effect.low:.3f} to {effect.high:.3f}" if math.isfinite(effect.high) else "unknown"
+    """Return the interval of a ratio; of an end that is far from 1 only that it is."""
+    low = f"{effect.low:.3f}" if effect.low >= 1 / _FAR else f"< {1 / _FAR:g}"
+    high = f"{effect.high:.3f}" if effect.high <= _FAR else f"> {_FAR:g}"
+    return f"{low} to {high}" if math.isfinite(effect.high) else "unknown"
 
 
 def _score_row(cell: Cell, score: Score) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.records.run_record import AccuracyRecord, FailureRecord, RuleRecord, RunRecord, TargetRecord
 from mlbench.records.store.run_names import short_id
-from mlbench.reports.table import table as report_table
-from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns, wrapped_table
+from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns
 from mlbench.reports.units import duration, quantity, tell_apart, three_digits
 
 DISCLAIMER = (
@@ -38,10 +38,11 @@ def one_line(record: RunRecord) -> str:
 
 
 def _beside(record: RunRecord) -> str:
-    """Return a note on other load or other runs during the test; else empty."""
+    """Return a note on other load, other runs or throttling during the test; else empty."""
     work, beside = record.other_work, record.beside
     found = [f"under other load ({work.share:.0%} of the processors)"] if work and work.is_noticeable else []
     found += [f"beside {beside.note}"] if beside and beside.note else []
+    found += [f"with {words}" for words in (record.telemetry.throttled_in_words if record.telemetry else ())]
     return f" {' and '.join(found)}" if found else ""
 
 
@@ -159,7 +160,7 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
         TextColumn(heading="workload", cells=[record.model for record in records], is_cropped=True),
         TextColumn(heading="backend", cells=[record.backend for record in records], is_cropped=True),
         TextColumn(heading="scenario", cells=[record.scenario for record in records], is_cropped=True),
-        TextColumn(heading="precision", cells=[record.precision for record in records]),
+        TextColumn(heading="precision", cells=[record.precision_and_transform for record in records]),
         TextColumn(heading="result", cells=[*map(_result_or_kind, records)], justify="right", is_cropped=True),
     ]
     times = [
@@ -171,12 +172,14 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
         for heading, cell in _EXTRAS.items()
         if any(map(cell, records))
     ]
+    if len({record.round for record in records}) > 1:
+        name.insert(3, TextColumn(heading="round", cells=[record.round for record in records]))
     ends = [
         TextColumn(heading="performance", cells=[*map(standing, records)]),
         TextColumn(heading="accuracy", cells=[*map(accuracy, records)]),
     ]
     run = TextColumn(heading="run", cells=short_ids(records))
-    counts = TextColumn(heading="counts", cells=[*map(_counts, records)])
+    counts = TextColumn(heading="counts", cells=[*map(verdict_in_a_word, records)])
     yield [*name, *times, *extras, *ends, run]
     yield [*name, *times[:1], *extras, *ends, run]
     yield [*name, *extras, *ends, run]
@@ -195,57 +198,10 @@ def short_ids(records: Sequence[RunRecord]) -> list[str]:
     return [record.run_id if ending in shared else ending for record, ending in zip(records, endings, strict=True)]
 
 
-def _counts(record: RunRecord) -> str:
+def verdict_in_a_word(record: RunRecord) -> str:
     """Return in a word whether a run counts, for narrow tables."""
     is_inaccurate = record.verdict and record.verdict.is_valid and record.verdict.is_accurate is False
     return "inaccurate" if is_inaccurate else standing(record)
-
-
-def precision_table(records: Sequence[RunRecord]) -> TextTable:
-    """Return a table of precisions: speed, memory and accuracy, each with the change from the first one.
-
-    The base is the backend's first run if it has the scenario's first precision, else the scenario's first run.
-    """
-    rows = []
-    first: dict[tuple[str, ...], RunRecord] = {}
-    for record in records:
-        anywhere = first.setdefault((record.workload, record.scenario), record)
-        stands_in = record.precision != anywhere.precision
-        base = first.setdefault((record.workload, record.scenario, record.backend), anywhere if stands_in else record)
-        names = (record.workload, record.backend, record.scenario, record.precision)
-        speed = (result(record), _speed(record, base), _peak_memory(record))
-        rows.append((*names, *speed, *_score_and_loss(record, base)))
-    columns = ("workload", "backend", "scenario", "precision", "result#", "speed#", "peak memory#", "score#", "loss#")
-    return wrapped_table(report_table("", columns, rows), title="precisions")
-
-
-def _peak_memory(record: RunRecord) -> str:
-    """Return the device's memory if the backend reports it, else the process's."""
-    device, host = record.runtime.device_peak_memory_bytes, record.peak_memory_bytes
-    if device is not None:
-        return f"{device / 2**30:.2f} GiB (device)"
-    return "-" if host is None else f"{host / 2**30:.2f} GiB"
-
-
-def _speed(record: RunRecord, base: RunRecord) -> str:
-    values = [each.result.value if each.result else None for each in (record, base)]
-    if not values[0] or not values[1] or not record.result:
-        return "-"
-    ratio = values[0] / values[1] if record.result.higher_is_better else values[1] / values[0]
-    return f"x {ratio:.2f}"
-
-
-def _score_and_loss(record: RunRecord, base: RunRecord) -> tuple[str, str]:
-    """Return the first required score, and its loss from the base's in percent."""
-    targets = [
-        next((target for target in each.accuracy.targets if target.required), None) if each.accuracy else None
-        for each in (record, base)
-    ]
-    values = [target.value if target else None for target in targets]
-    if targets[0] is None or values[0] is None:
-        return "-", "-"
-    reached, _ = spell_target(targets[0])
-    return reached, f"{100 * (1 - values[0] / values[1]):.2f} %" if values[1] else "-"
 
 
 def conditions(records: Sequence[RunRecord]) -> str:
@@ -255,7 +211,9 @@ def conditions(records: Sequence[RunRecord]) -> str:
     profiles = ", ".join(sorted({record.profile for record in records}))
     line = f"{first.environment.processor}; profile {profiles}, tier {tiers}"
     beyond = sorted({record.scenario for record in records if record.scenario_facts.is_beyond_rules})
-    line += f"; {', '.join(beyond)}: not a v4.1 scenario" if beyond else ""
+    line += f"; {', '.join(beyond)}: not an official scenario" if beyond else ""
+    rounds = sorted({record.round for record in records})
+    line += f"; rules of {', '.join(rounds)}" if rounds != [DEFAULT_ROUND] else ""
     is_any_shared = any(record.accuracy and record.accuracy.tested_in for record in records)
     return f"{line};{SHARED_TEST}: the accuracy test of an earlier run of the same engine" if is_any_shared else line
 
@@ -324,7 +282,7 @@ def _format_value(value: bool | float | str | None, unit: str) -> str:
 
 
 def _name(record: RunRecord) -> str:
-    return f"{record.model} {record.backend} {record.scenario} {record.precision}"
+    return f"{record.model} {record.backend} {record.scenario} {record.precision_and_transform}"
 
 
 def p99(record: RunRecord) -> str:

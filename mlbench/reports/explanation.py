@@ -8,6 +8,8 @@ from typing import Any
 
 from mlbench.contracts.hookspecs import MODEL_FILE
 from mlbench.contracts.load_pattern import Arrivals
+from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.records.job_spec import transform_options
 from mlbench.records.run_record import RuleRecord, RunRecord
 from mlbench.reports.console import UNSUPPORTED, accuracy, overhead, p99, percentile_beside, result
 from mlbench.reports.units import plural
@@ -28,7 +30,7 @@ TIERS = {
 
 def sentence(record: RunRecord) -> str:
     """Return a sentence with a run's result and its validity."""
-    what = f"{record.model} on {record.backend} ({record.precision}, {record.scenario})"
+    what = f"{record.model} on {record.backend} ({record.precision_and_transform}, {record.scenario})"
     if record.failure:
         return f"{what} has no result: {record.failure.kind} during {record.failure.stage}."
     found = f"{what}: {result(record)}{percentile_beside(record)}"
@@ -91,7 +93,7 @@ def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
 def _meaning_of_result(record: RunRecord) -> str:
     if record.scenario_facts.is_beyond_rules:
         unit = record.result.unit if record.result else "samples/s"
-        return f"{unit}, batch 1, as framework benchmarks report it; not an MLPerf v4.1 scenario"
+        return f"{unit}, batch 1, as framework benchmarks report it; not an MLPerf scenario"
     arrivals = record.scenario_facts.arrivals
     return RESULTS_OF[arrivals] if arrivals else f"the result of scenario {record.scenario}"
 
@@ -106,9 +108,14 @@ def _names(record: RunRecord) -> str:
 
 def _command(record: RunRecord) -> str:
     chosen = ["--backend", record.backend, "--scenario", record.scenario, "--precision", record.precision]
+    chosen += transform_options(record.transform)
     given = {key: each.value for key, each in record.settings.items() if each.layer == "command line"}
     model = given.pop(MODEL_FILE, None)  # a user's own has one profile
-    usual = {"--profile": (record.profile, record.profile if model else "mini"), "--tier": (record.tier, "smoke")}
+    usual: dict[str, tuple[str, str]] = {
+        "--profile": (record.profile, record.profile if model else "mini"),
+        "--tier": (record.tier, "smoke"),
+        "--round": (record.round, DEFAULT_ROUND),
+    }
     chosen += [word for option, (value, default) in usual.items() if value != default for word in (option, value)]
     chosen += record.entry.options if record.entry else []
     chosen += ["--parallel", str(record.beside.lanes)] if record.beside else []

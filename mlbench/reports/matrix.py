@@ -43,7 +43,7 @@ def _creation_time(record: RunRecord) -> str:
 
 
 def _column(record: RunRecord) -> str:
-    return f"{record.backend} {record.precision}"
+    return f"{record.backend} {record.precision_and_transform}"
 
 
 def _runs(newest: Mapping[tuple[str, str, str], RunRecord], row: str, column: str) -> list[RunRecord]:

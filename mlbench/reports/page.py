@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.records.beside import BesideRecord
 from mlbench.records.node_record import ReachedNodeRecord
 from mlbench.records.run_record import OutputDifferenceRecord, RunRecord
-from mlbench.records.work_record import EnergyRecord
+from mlbench.records.transfers_record import TransfersRecord
+from mlbench.records.work_record import EnergyRecord, WorkRecord
 from mlbench.reports.console import (
     DISCLAIMER,
     ESTIMATE_NOTE,
@@ -27,6 +29,7 @@ from mlbench.reports.explanation import next_step, sentence
 from mlbench.reports.plain_text import single_line
 from mlbench.reports.replay import chosen_text
 from mlbench.reports.steady_speed import steady_speed
+from mlbench.reports.telemetry import describe_device
 from mlbench.reports.units import duration, plural, three_digits, with_prefix
 from mlbench.wire.engine_statistics import statistics_to_json
 from mlbench.wire.runtime_facts import runtime_to_json
@@ -45,8 +48,9 @@ def _lines(record: RunRecord) -> Iterator[str]:
     yield ""
     yield f"  run       {record.run_id}"
     yield from _origin(record)
-    yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}"
+    yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}{_of_round(record)}"
     yield from _beyond_rules(record)
+    yield from _model(record)
     yield f"  result    {result(record)}{percentile_beside(record)}, {standing(record)}"
     yield from _steady(record)
     if estimate_note(record):
@@ -81,9 +85,13 @@ def _lines(record: RunRecord) -> Iterator[str]:
     yield from ("", DISCLAIMER)
 
 
+def _of_round(record: RunRecord) -> str:
+    return "" if record.round == DEFAULT_ROUND else f", rules of {record.round}"
+
+
 def _beyond_rules(record: RunRecord) -> Iterator[str]:
     if record.scenario_facts.is_beyond_rules:
-        yield f"            {record.scenario} is not a v4.1 scenario, so no such run is conformant"
+        yield f"            {record.scenario} is not an official scenario, so no such run is conformant"
 
 
 def _engine(record: RunRecord) -> Iterator[str]:
@@ -98,6 +106,8 @@ def _origin(record: RunRecord) -> Iterator[str]:
     """Yield the origin of an imported run, a compliance test or a replay."""
     if record.imported:
         yield f"  imported  {record.imported.path}; mlbench read its logs, and did not make the run"
+        if source := record.imported.inferred_from:
+            yield f"  inferred  from a log of {source}, as the rules of {record.round} allow on edge systems"
     if record.audit:
         yield f"  audit     {record.audit.test} of {record.audit.of}"
     if record.replay:
@@ -119,6 +129,14 @@ def _steady(record: RunRecord) -> Iterator[str]:
         f"            {speed} while samples waited for a slot; "
         f"the tail, without waiting samples, took {engine.steady.tail_share:.0%} of the time"
     )
+
+
+def _model(record: RunRecord) -> Iterator[str]:
+    """Yield changes of the model, and the number formats of its weights where they are known."""
+    for by, change in zip(record.transform.split(), record.changes, strict=False):
+        yield f"  changed   {change} ({by})"
+    if formats := record.number_format:
+        yield f"  weights   stored in {formats.stores}, computed in {formats.computes}"
 
 
 def _stages(stages_ns: Mapping[str, int]) -> str:
@@ -167,15 +185,46 @@ def _times_of_tokens(latencies: Mapping[str, int]) -> Iterator[str]:
         yield f"  {name:<26}{''.join(f'{cell:>12}' for cell in cells)}".rstrip()
 
 
+def _transfers(transfers: TransfersRecord) -> Iterator[str]:
+    """Yield the bytes that go into graphs and come out of them, by graph where there are several."""
+    per_sample = "" if transfers.bytes_per_sample is None else f"{with_prefix(transfers.bytes_per_sample, 'B')} and "
+    yield f"  {'graphs per sample':<22} {per_sample}{transfers.calls_per_sample:.3g} calls, in and out"
+    for each in transfers.graphs if len(transfers.graphs) > 1 else ():
+        sent, received = (
+            "-" if count is None else with_prefix(count / each.calls, "B")
+            for count in (each.input_bytes, each.output_bytes)
+        )
+        yield f"    {each.graph:<20} {sent} in and {received} out a call"
+
+
+def _work(work: WorkRecord) -> Iterator[str]:
+    """Yield the least work of a sample."""
+    yield (
+        f"  {'work per sample':<22} {with_prefix(work.operations_per_sample, 'op')} and "
+        f"{with_prefix(work.bytes_per_sample, 'B')} at least"
+    )
+    if work.useful_share is not None:
+        yield f"  {'of it for samples':<22} {work.useful_share:.1%}; the rest is padding"
+
+
+def _during_test(record: RunRecord) -> Iterator[str]:
+    """Yield the state of the processors and of other devices during the test."""
+    if others := record.other_work:
+        stolen = f", {others.stolen:.1%} by the virtual machine's host" if others.stolen else ""
+        yield f"  {'processors':<22} {others.processes:.1%} used by other processes{stolen}, during the test"
+    if counted := record.processor_time:
+        share = "" if counted.covers == "all" else ", the host's share"
+        yield f"  {'processor time':<22} {duration(counted.ns)} per {counted.unit} on one processor{share}"
+    if telemetry := record.telemetry:
+        yield from (f"  {each.device[:22]:<22} {describe_device(each)}" for each in telemetry.devices)
+
+
 def _machine(record: RunRecord) -> Iterator[str]:
     """Yield the machine's utilisation and energy, or the reason why they are unknown."""
-    if work := record.work:
-        yield (
-            f"  {'work per sample':<22} {with_prefix(work.operations_per_sample, 'op')} and "
-            f"{with_prefix(work.bytes_per_sample, 'B')} at least"
-        )
-        if work.useful_share is not None:
-            yield f"  {'of it for samples':<22} {work.useful_share:.1%}; the rest is padding"
+    if transfers := record.transfers:
+        yield from _transfers(transfers)
+    if record.work:
+        yield from _work(record.work)
     if roofline := record.roofline:
         yield (
             f"  {'reached':<22} {with_prefix(roofline.operations_per_s, 'op/s')} of "
@@ -183,12 +232,7 @@ def _machine(record: RunRecord) -> Iterator[str]:
             f"{with_prefix(roofline.bytes_ceiling_per_s, 'B/s')}"
         )
         yield f"  {'share of the ceiling':<22} {roofline.share:.1%} of {roofline.bound} on {roofline.device}"
-    if others := record.other_work:
-        stolen = f", {others.stolen:.1%} by the virtual machine's host" if others.stolen else ""
-        yield f"  {'processors':<22} {others.processes:.1%} used by other processes{stolen}, during the test"
-    if counted := record.processor_time:
-        share = "" if counted.covers == "all" else ", the host's share"
-        yield f"  {'processor time':<22} {duration(counted.ns)} per {counted.unit} on one processor{share}"
+    yield from _during_test(record)
     if beside := record.beside:
         yield f"  {'lane':<22} {beside.lane} of {beside.lanes}: {_lane(beside)}"
         yield f"  {'beside it':<22} {_neighbours(beside)}"

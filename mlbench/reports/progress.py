@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from mlbench.records.expected_cost import Basis, ExpectedTime
 from mlbench.reports.bars import bar
@@ -12,6 +10,7 @@ from mlbench.reports.plain_text import single_line
 from mlbench.reports.preflight import spell_time
 from mlbench.reports.units import number_of, rough_time
 from mlbench.wire.load_progress import LoadProgress
+from mlbench.wire.progress import ProgressMessage, Steps
 
 _NOTED_FROM_S = 5.0
 """Duration after which a stage shows its elapsed time."""
@@ -46,15 +45,15 @@ class RunProgress:
         self._step = ""
         self._filled = 0.0
 
-    def on_progress(self, message: Mapping[str, Any], now_s: float) -> None:
-        """Handle a message: its ``stage``, and its facts about a test or a slow batch."""
-        if message["stage"] != self._stage:
-            self._stage, self._stage_began_s = message["stage"], now_s
+    def on_progress(self, message: ProgressMessage, now_s: float) -> None:
+        """Handle a message: its stage, and what it says of a test or a slow batch."""
+        if message.stage != self._stage:
+            self._stage, self._stage_began_s = message.stage, now_s
             self._test, self._step = None, ""
-        if test := LoadProgress.of_facts(message):
+        if test := message.read(LoadProgress):
             self._test, self._test_s = test, now_s
-        if "step" in message:
-            self._step = f"step {message['step']} of {message['steps']}"
+        if steps := message.read(Steps):
+            self._step = f"step {steps.done} of {steps.of}"
 
     def line(self, now_s: float) -> str:
         """Return all of it on one line: ``run 11 of 50, about 14 min left: bert pytorch Offline: compile``."""

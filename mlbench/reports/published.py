@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlbench.records.published import Published, Rank, merge_variants
+from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.records.published import AcceleratorRounds, Published, Rank, list_rounds, merge_variants
 from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.table import table
 from mlbench.reports.text_table import TextColumn, TextTable, build_table, fit_columns, wrapped_table
 from mlbench.reports.units import three_digits
 
-SOURCE = "MLPerf Inference v4.1, as published by MLCommons on 2024-08-28; see results/mlbench_published/README.md."
+SOURCE = "MLPerf Inference {}, as published by MLCommons; see results/mlbench_published/README.md."
+"""With the round, or rounds."""
 
 HEADINGS = (
     *("id", "division", "submitter", "status", "accelerator", "benchmark", "scenario"),
@@ -39,7 +41,35 @@ def build_published_table(results: Sequence[Published], width: int = PUBLISHED_W
         for number, heading in enumerate(HEADINGS)
     ]
     choices = ([each for each in columns if each.heading not in DROPPED_FIRST[:count]] for count in range(5))
-    return build_table(fit_columns(choices, width), width, caption=SOURCE)
+    return build_table(fit_columns(choices, width), width, caption=_source(results))
+
+
+def build_rounds_table(found: Sequence[AcceleratorRounds]) -> TextTable:
+    """Return a row per accelerator, with its best value of each round, per accelerator, and the change."""
+    rounds = list_rounds(found)
+    rows = [
+        [
+            each.accelerator,
+            f"{each.benchmark} {', '.join(each.variants)}",
+            each.scenario,
+            *(_best_cell(each.best.get(name)) for name in rounds),
+            each.unit,
+            f"{each.change:.3f} x" if each.change else "-",
+        ]
+        for each in found
+    ]
+    headings = ["accelerator", "benchmark", "scenario", *(f"{name}#" for name in rounds), "unit", "change#"]
+    shown = table("", headings, rows)
+    caption = f"The best closed result per accelerator. {SOURCE.format(', '.join(rounds))}"
+    return wrapped_table(shown, overflow="fold", caption=caption)
+
+
+def _best_cell(best: Published | None) -> str:
+    return f"{three_digits(best.per_accelerator)} ({best.result_id})" if best else "-"
+
+
+def _source(results: Sequence[Published]) -> str:
+    return SOURCE.format(", ".join(dict.fromkeys(each.round for each in results)))
 
 
 def _cells(each: Published, variants: str) -> tuple[str, ...]:
@@ -50,7 +80,7 @@ def _cells(each: Published, variants: str) -> tuple[str, ...]:
         each.availability,
         each.accelerator or each.processor,
         f"{each.benchmark} {variants}",
-        each.scenario,
+        f"{each.scenario} (inferred)" if each.inferred_from else each.scenario,
         str(each.accelerators or "-"),
         f"{each.value:,.6g}",
         three_digits(each.per_accelerator) if each.accelerators and each.unit != "ms" else "-",
@@ -84,4 +114,4 @@ def rows_table(rows: Sequence[dict[str, str]]) -> TextTable:
     """Return the rows of a file, without columns that are empty in all rows."""
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
     shown = table("", columns, [[row[name] for name in columns] for row in rows])
-    return wrapped_table(shown, overflow="fold", caption=SOURCE)
+    return wrapped_table(shown, overflow="fold", caption=SOURCE.format(DEFAULT_ROUND))

@@ -9,13 +9,13 @@ from mlbench.reports.units import rough_time
 
 if TYPE_CHECKING:
     from mlbench.planning.replay import ReplayPlan
-    from mlbench.records.run_record import ReplayRecord
+    from mlbench.records.origin_record import ReplayRecord
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[str]:
     """Yield the run to repeat, and the differences in machine and versions."""
     record = plan.record
-    what = f"{record.workload} {record.backend} {record.scenario}, {record.profile}, {record.precision}"
+    what = f"{record.workload} {record.backend} {record.scenario}, {record.profile}, {record.precision_and_transform}"
     took = f", {rough_time(record.duration_ns / 1e9)} then" if record.duration_ns else ""
     yield f"Replay of {record.run_id}: {what}, tier {record.tier}{took}."
     if plan.replay.chosen:

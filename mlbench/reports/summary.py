@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from mlbench.comparison.comparability import key_of
 from mlbench.comparison.compare import Comparison
@@ -164,6 +165,8 @@ class Content:
     """Ids of the first runs of new levels, which charts mark."""
     cost: Yields | None = None
     """The cost of throughputs, if prices were given."""
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    """Folders of runs whose files are at hand, by their ids."""
 
 
 def value_of(record: RunRecord) -> float | None:
@@ -215,7 +218,7 @@ class _Labels:
         if not is_loaded:
             facts.pop("load")
         more = [text for name, text in facts.items() if name in self._varying and text]
-        return " ".join([record.backend, record.precision, *more])
+        return " ".join([record.backend, record.precision_and_transform, *more])
 
     @staticmethod
     def _facts(record: RunRecord) -> dict[str, str]:
@@ -223,6 +226,7 @@ class _Labels:
         return {
             "variant": _variant(record),
             "audit": _audit(record),
+            "round": record.round,
             "profile": record.profile,
             "tier": record.tier,
             "weights": f"{record.weights} weights",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.units import plural, quantity, rough_time, significant, three_digits
 
 if TYPE_CHECKING:
-    from mlbench.tuner.search.rate_search import Observation
+    from mlbench.toolkit.rate_search import RateObservation
 
 
-def trial_line(trial: Observation, *, is_stored: bool) -> str:
+def trial_line(trial: RateObservation, *, is_stored: bool) -> str:
     """Return the result of a trial: ``probe at 730/s: 1.2 % of 4,380 late``."""
     kind = "full run" if trial.is_full else "probe"
     verdict = f", {'valid' if trial.is_valid else 'INVALID'}" if trial.is_full else ""
@@ -20,11 +20,11 @@ def trial_line(trial: Observation, *, is_stored: bool) -> str:
     return f"{kind} at {trial.rate_per_s:g}/s: {_late(trial)} late{verdict}{source}  [{trial.run_id}]"
 
 
-def _late(trial: Observation) -> str:
+def _late(trial: RateObservation) -> str:
     return f"{_late_percent(trial)} of {trial.answered:,}"
 
 
-def _late_percent(trial: Observation) -> str:
+def _late_percent(trial: RateObservation) -> str:
     share = trial.late / trial.answered if trial.answered else 0.0
     return f"{significant(100 * share, 2)} %"
 
@@ -32,7 +32,7 @@ def _late_percent(trial: Observation) -> str:
 def found_lines(
     name: str,
     rate_per_s: float,
-    runs: Sequence[Observation],
+    runs: Sequence[RateObservation],
     records: Sequence[RunRecord],
     higher: RunRecord | None = None,
 ) -> Iterator[str]:
@@ -67,7 +67,7 @@ def plan_line(name: str, *, least_s: float, usual_s: float, stored: int) -> str:
     return f"{name}: about {rough_time(usual_s)}, at least {rough_time(least_s)}{there}."
 
 
-def settings_text(settings: Mapping[str, Any], start: Mapping[str, Any]) -> str:
+def settings_text(settings: Mapping[str, object], start: Mapping[str, object]) -> str:
     """Return the changes from the current settings: ``execution.workers=2 backend.spinning=true``."""
     changed = {key: value for key, value in settings.items() if value != start[key]}
     words = (f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in changed.items())

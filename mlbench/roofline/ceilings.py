@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AwareDatetime, Field, ValidationError
 
 from mlbench.errors import DataError, MlbenchError
-from mlbench.execution.processes.isolation import ChildFunction, Failure, ProcessLimits, call_isolated
-from mlbench.records.machine.environment import Environment
+from mlbench.execution.processes.isolation import ChildFunction, Failure, OnProgress, ProcessLimits, call_isolated
+from mlbench.records.environment import Environment
 from mlbench.records.store.whole_file import write_whole
 from mlbench.records.stored import Stored
 from mlbench.system.documents import read_json
@@ -93,9 +92,7 @@ def load_ceilings(environment: Environment) -> Ceilings | None:
         return None
 
 
-def measure_ceilings(
-    environment: Environment, on_progress: Callable[[Mapping[str, Any]], None] = lambda progress: None
-) -> Ceilings:
+def measure_ceilings(environment: Environment, on_progress: OnProgress = lambda progress: None) -> Ceilings:
     """Measure this machine, for some seconds a precision, and keep what was found.
 
     Raises:

@@ -22,6 +22,7 @@ from mlbench.contracts.graph import Graph, TensorSpec
 from mlbench.errors import MlbenchError
 from mlbench.roofline.call_costs import CallCost, NotCountedError
 from mlbench.roofline.operation_formulas import CHECKED_WITH, FORMULAS
+from mlbench.system.guards import convert_errors
 
 _PRODUCT = re.compile(
     r"(^|_)(mm|bmm|addmm|addbmm|mv|addmv|dot|vdot|matmul|bilinear|lstm|gru|rnn)(_|$)|conv|attention|^_?linear|mkldnn_"
@@ -63,18 +64,18 @@ class OperationCounter:
             NotCountedError: the module does what depends on numbers, or an operator has no formula.
         """
         graph = self._graph
-        try:
-            with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-                inputs = [_empty(spec, call.shapes[spec.name]) for spec in graph.inputs]
-                state = [_empty(spec, spec.concrete_shape(call.state_sizes)) for spec in graph.state]
-                ledger = _Ledger([*self._module.parameters(), *self._module.buffers(), *state], inputs)
-                with ledger:
-                    returned = self._module(*inputs, *state)
-        except NotCountedError:
-            raise
-        except Exception as error:  # a workload's module, run on tensors without data
+
+        def refuse(error: Exception) -> NotCountedError:  # of a workload's module, run on tensors without data
             reason = (str(error).splitlines() or [""])[0][:200]
-            raise NotCountedError(f"graph {graph.name}: {type(error).__name__}: {reason}") from error
+            return NotCountedError(f"graph {graph.name}: {type(error).__name__}: {reason}")
+
+        fake = FakeTensorMode(allow_non_fake_inputs=True)
+        with convert_errors(refuse, passes=NotCountedError), fake, torch.no_grad():
+            inputs = [_empty(spec, call.shapes[spec.name]) for spec in graph.inputs]
+            state = [_empty(spec, spec.concrete_shape(call.state_sizes)) for spec in graph.state]
+            ledger = _Ledger([*self._module.parameters(), *self._module.buffers(), *state], inputs)
+            with ledger:
+                returned = self._module(*inputs, *state)
         outputs = [returned] if isinstance(returned, Tensor) else list(returned)
         return ledger.cost(outputs[: len(graph.outputs)])
 

@@ -44,8 +44,8 @@ LEAST_SIGNIFICANCE = 3.0
 
 NAMED = 10
 
-_TEST04 = "MLPerf Inference v4.1, compliance test TEST04: a repeated sample is no faster than others"
-_TEST06 = "MLPerf Inference v4.1, compliance test TEST06"
+_TEST04 = "compliance test TEST04: a repeated sample is no faster than others"
+_TEST06 = "compliance test TEST06"
 _COMPUTED = "mlbench: speed is computed"
 
 
@@ -61,7 +61,7 @@ def no_caching(facts: RunFacts) -> RuleResult | None:
         unit="times as long",
         passed=measured < MOST_REPEATED,
         fix=f"Compute each answer: repeated content is answered {measured:g} times as fast as new content.",
-        source=_TEST04,
+        source=f"MLPerf Inference {facts.rules.round}, {_TEST04}",
     )
 
 
@@ -148,7 +148,7 @@ def token_compliance(facts: RunFacts) -> RuleResult | None:
         unit="faults",
         passed=count == 0,
         fix=f"First of {count}: {first}.",
-        source=_TEST06,
+        source=f"MLPerf Inference {facts.rules.round}, {_TEST06}",
     )
 
 
@@ -180,7 +180,7 @@ def answers_whole(facts: RunFacts) -> RuleResult | None:
         limit=LEAST_WHOLE,
         passed=share >= LEAST_WHOLE,
         fix=f"Do not truncate answers: those to samples {_name_samples(found.cut)} are.",
-        source="MLPerf Inference v4.1 rules: an answer ends with the end token or at the largest number of new tokens",
+        source=f"{facts.rulebook}: an answer ends with the end token or at the largest number of new tokens",
     )
 
 
@@ -197,7 +197,7 @@ def answers_as_long(facts: RunFacts) -> RuleResult | None:
         limit=f"{1 - MOST_LENGTH_CHANGE:g} .. {1 + MOST_LENGTH_CHANGE:g}",
         passed=passed,
         fix=f"Compute the same in both tests: sampled answers have {ratio:.2f} of the accuracy test's tokens.",
-        source="MLPerf Inference v4.1 rules: the accuracy and the performance run use the same code; tokens per sample",
+        source=f"{facts.rulebook}: the accuracy and the performance run use the same code; tokens per sample",
     )
 
 

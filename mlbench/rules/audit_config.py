@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
-from mlbench.rules.official import SEEDS
+from mlbench.rules.official import Round
+from mlbench.rules.round_parts import RoundSeeds, without_source
 from mlbench.rules.tiers import RunLimits
 
 OF_OUTPUTS, OF_REPEATS, OF_SEEDS, OF_TOKENS = "TEST01", "TEST04", "TEST05", "TEST06"
@@ -26,6 +27,7 @@ class AuditConfig:
     test: str
     values: Mapping[str, int]
     """LoadGen's keys."""
+    round: Round
 
     @property
     def text(self) -> str:
@@ -40,7 +42,7 @@ class AuditConfig:
     def limits(self, limits: RunLimits) -> RunLimits:
         """Return the limits that hold in the test instead of a run's: other seeds or counts."""
         if self.test == OF_SEEDS:
-            return replace(limits, seeds=SEEDS.test05)
+            return replace(limits, seeds=seeds_of_test(self.test, self.round))
         if self.test != OF_TOKENS:
             return limits
         count = self.values["min_query_count"]
@@ -53,25 +55,26 @@ class AuditConfig:
         )
 
 
-def audit_config(test: str, workload: str) -> AuditConfig:
-    """Return the configuration of a test for a workload, by LoadGen's name of it.
+def audit_config(test: str, workload: str, of: Round) -> AuditConfig:
+    """Return the configuration of a test for a workload, by LoadGen's name of it, in a round.
 
     Raises:
         KeyError: there is no such test.
     """
-    configs, targets = _tables()
-    values = dict(configs[test])
+    values = dict(_configurations()[test])
     if test == OF_OUTPUTS:
-        values[_LOGGED] = targets.get(workload, _USUAL_TARGET)
-    return AuditConfig(test=test, values=values)
+        values[_LOGGED] = of.compliance.sampling_target.get(workload, _USUAL_TARGET)
+    return AuditConfig(test=test, values=values, round=of)
+
+
+def seeds_of_test(test: str, of: Round) -> RoundSeeds:
+    """Return the seeds that a test of a round runs with: TEST05's own, where the round still has them."""
+    return of.seeds.test05 or of.seeds.normal if test == OF_SEEDS else of.seeds.normal
 
 
 @cache
-def _tables() -> tuple[Mapping[str, Mapping[str, int]], Mapping[str, int]]:
-    """Return LoadGen's values by test, and TEST01's sampling target by workload."""
+def _configurations() -> Mapping[str, Mapping[str, int]]:
+    """Return LoadGen's values by test."""
     text = resources.files("mlbench.rules").joinpath("compliance.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
-    configs = {
-        test: {key: value for key, value in row.items() if key != "source"} for test, row in table["config"].items()
-    }
-    return configs, {name: value for name, value in table["sampling_target"].items() if name != "source"}
+    return {test: without_source(row) for test, row in table["config"].items()}

@@ -44,11 +44,14 @@ class _Margin:
     better: bool = False
     worse: bool = False
 
-    def allows(self, reference: float, measured: float, margin: float, *, higher_is_better: bool) -> bool:
-        """Return whether a result is close enough; limits are strict, as in the official scripts."""
-        below, above = measured > reference * (1 - margin), measured < reference * (1 + margin)
+    def allows(
+        self, reference: float, measured: float, margin: float, *, higher_is_better: bool, is_inclusive: bool
+    ) -> bool:
+        """Return whether a result is close enough; limits are strict unless a test of both sides includes them."""
+        low, high = reference * (1 - margin), reference * (1 + margin)
         if self.both_sides:
-            return below and above
+            return low <= measured <= high if is_inclusive else low < measured < high
+        below, above = measured > low, measured < high
         wants_upper = self.better is higher_is_better
         return above if wants_upper else below
 
@@ -65,7 +68,9 @@ class _ComplianceRules:
     score_percent_of_variant: Mapping[str, float]
 
 
-def compare_performance(test: str, scenario: Scenario, reference: float, measured: float) -> AuditComparison:
+def compare_performance(
+    test: str, scenario: Scenario, reference: float, measured: float, *, is_inclusive: bool = False
+) -> AuditComparison:
     """Return whether the result of a test is close enough to that of its reference run.
 
     Args:
@@ -73,6 +78,7 @@ def compare_performance(test: str, scenario: Scenario, reference: float, measure
         scenario: of both runs.
         reference: the scenario's result, in its unit: completed samples/s, samples/s, or the estimated latency in ns.
         measured: that of the test.
+        is_inclusive: whether a result at a limit passes TEST01; the round says it.
 
     Raises:
         ValueError: a result is not positive.
@@ -97,9 +103,9 @@ def compare_performance(test: str, scenario: Scenario, reference: float, measure
         measured=measured,
         change=measured / reference - 1 if scenario.higher_is_better else reference / measured - 1,
         margin=own,
-        passed=margin.allows(one, other, own, higher_is_better=higher),
+        passed=margin.allows(one, other, own, higher_is_better=higher, is_inclusive=is_inclusive),
         official_margin=official,
-        official_passed=margin.allows(one, other, official, higher_is_better=higher),
+        official_passed=margin.allows(one, other, official, higher_is_better=higher, is_inclusive=is_inclusive),
     )
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from mlbench.rules.official import EARLY_STOPPING_CONFIDENCE
+CONFIDENCE = 0.99
+"""LoadGen's; every round asks for this one."""
 
 _NOTHING = 1e-17
 """The part of a sum that a number of 64 bits does not show."""
@@ -21,7 +22,7 @@ _NOTHING = 1e-17
 def _is_enough(queries: int, misses: int, percentile: float) -> bool:
     """Return whether this few misses among this many queries are significant; monotonic in the queries."""
     # 1 - 0.9 is a little below 0.1 and 1 - 0.99 a little above 0.01: rounding keeps the decimal that is meant
-    chance, most = round(1 - percentile, 12), round(1 - EARLY_STOPPING_CONFIDENCE, 12)
+    chance, most = round(1 - percentile, 12), round(1 - CONFIDENCE, 12)
     return misses < queries * chance and _chance_of_at_most(misses, queries, chance) < most
 
 

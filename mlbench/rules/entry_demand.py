@@ -11,8 +11,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mlbench.contracts.metric import Target
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.errors import UsageError
-from mlbench.rules.official import Category, WorkloadRules
+from mlbench.rules.official import WorkloadRules
+from mlbench.rules.round_files import rounds_with
+from mlbench.rules.round_parts import Category
 
 
 class Division(StrEnum):
@@ -55,7 +58,13 @@ class EntryDemand:
         known = self.variants(rules)
         if not known:
             others = ", ".join(rules.category_scenarios)
-            raise UsageError(f"{workload} is not a workload of {self.category} systems.", hint=f"It is of: {others}.")
+            rounds = ", ".join(rounds_with(rules.name, category=self.category or ""))
+            where = "" if rules.round.name == DEFAULT_ROUND else f" in {rules.round}"
+            elsewhere = f" In {rounds} it is." if rounds else ""
+            raise UsageError(
+                f"{workload} is not a workload of {self.category} systems{where}.",
+                hint=f"It is of: {others}.{elsewhere}",
+            )
         if self.variant and self.variant not in known:
             where = f" in {self.category}" if self.category else ""
             raise UsageError(
@@ -68,12 +77,15 @@ class EntryDemand:
         return [name for name, of in rules.variants.items() if self.category is None or self.category in of]
 
     def scenarios(self, rules: WorkloadRules) -> tuple[str, ...]:
-        """Return LoadGen's scenarios that the category requires, or all that the rules define."""
-        return rules.scenarios if self.category is None else rules.category_scenarios.get(self.category, ())
+        """Return the scenarios that the category requires or takes, or all that the rules define."""
+        if self.category is None:
+            return rules.scenarios
+        required, any_of = (each.get(self.category, ()) for each in (rules.category_scenarios, rules.any_of))
+        return tuple(each for each in rules.scenarios if each in (*required, *any_of))
 
     def model(self, rules: WorkloadRules) -> str:
         """Return the name of the model in a submission, of a settled demand: ``bert-99.9``, ``resnet50``."""
-        return f"{rules.name}-{self.variant}" if len(rules.variants) > 1 and self.variant else rules.name
+        return rules.model_of(self.variant)
 
 
 ANY_ENTRY = EntryDemand()

@@ -97,6 +97,8 @@ class RunFacts:
     truncated_prompts: int | str | None = None
     """How many prompts of the performance run the engine truncated, by its own count; a text if that is not a count;
     None: it does not report it."""
+    late_clients: int | None = None
+    """How many clients of a server could not keep up with it, by their own lag; None: there are none."""
     spot_check: SpotCheck | None = None
     """How the engine handled unseen content; None: it was not asked."""
     unspotted_reason: str = ""
@@ -127,6 +129,11 @@ class RunFacts:
     """Difference of the accuracy run's outputs from the fp32 model's; None: there are no reference outputs."""
     differences_measured: tuple[OutputDifference, OutputDifference] | None = None
     """The same of replies kept while measuring, and of the accuracy run's to the same samples; None: likewise."""
+
+    @property
+    def rulebook(self) -> str:
+        """Return the name of the official rules document of the run's round."""
+        return f"MLPerf Inference {self.rules.round} rules"
 
 
 class RuleKind(StrEnum):
@@ -167,7 +174,7 @@ class Verdict:
     not_applied: Mapping[str, str] = field(default_factory=dict)
     """Rules that could not be applied, and why."""
     is_official_setup: bool
-    """One of the nine workloads, tier valid, profile full, trained weights, a scenario that v4.1 defines for it."""
+    """A workload of the round, tier valid, profile full, trained weights, a scenario that the round defines for it."""
 
     @property
     def failed(self) -> tuple[RuleResult, ...]:

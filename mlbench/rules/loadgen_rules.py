@@ -51,7 +51,7 @@ def loadgen_errors(facts: RunFacts) -> RuleResult:
         unit="errors",
         passed=count == 0,
         fix=f"LoadGen's first error: {first}",
-        source="submission checker v4.1, has_error",
+        source=f"submission checker {facts.rules.round}, has_error",
     )
 
 
@@ -68,7 +68,7 @@ def samples_per_query(facts: RunFacts) -> RuleResult | None:
         unit="samples",
         passed=measured == limit,
         fix=f"Set load.samples_per_query to {limit}.",
-        source="MLPerf Inference v4.1 rules, Scenarios",
+        source=f"{facts.rulebook}, Scenarios",
     )
 
 
@@ -83,7 +83,7 @@ def token_latencies(facts: RunFacts) -> RuleResult | None:
         limit=True,
         passed=measured is True,
         fix="Run with LoadGen's use_token_latencies on.",
-        source="submission checker v4.1, requested_use_token_latencies",
+        source=f"submission checker {facts.rules.round}, requested_use_token_latencies",
     )
 
 
@@ -99,8 +99,8 @@ def seeds(facts: RunFacts) -> RuleResult:
         measured=", ".join(map(str, measured)),
         limit=", ".join(map(str, limit)),
         passed=not wrong,
-        fix=f"Run with the v4.1 seeds; wrong: {', '.join(wrong)}.",
-        source="mlperf.conf v4.1; submission checker",
+        fix=f"Run with the {facts.rules.round} seeds; wrong: {', '.join(wrong)}.",
+        source=f"mlperf.conf {facts.rules.round}; submission checker",
     )
 
 
@@ -114,7 +114,7 @@ def performance_sample_count(facts: RunFacts) -> RuleResult:
         unit="samples",
         passed=measured >= limit,
         fix=f"Raise load.performance_sample_count from {measured} to {limit}.",
-        source="submission checker v4.1, performance-sample-count; mlperf.conf",
+        source=f"submission checker {facts.rules.round}, performance-sample-count; mlperf.conf",
     )
 
 
@@ -134,7 +134,7 @@ def equal_issue(facts: RunFacts) -> RuleResult | None:
         limit=True,
         passed=measured is True,
         fix="Run with LoadGen's sample_concatenate_permutation on.",
-        source="mlperf.conf v4.1; submission checker, check_measurement_dir",
+        source=f"mlperf.conf {facts.rules.round}; submission checker, check_measurement_dir",
     )
 
 
@@ -150,6 +150,6 @@ def pass_order(facts: RunFacts) -> RuleResult | None:
         unit="of the order",
         passed=measured <= _SORTED,
         fix="The engine sorts prompts by length across passes over the dataset: sort within one pass at most.",
-        source="MLPerf Inference v4.1 rules: samples of a query may be sorted, not across dataset boundaries for LLMs",
+        source=f"{facts.rulebook}: samples of a query may be sorted, not across dataset boundaries for LLMs",
         required=not facts.is_open,
     )

@@ -29,7 +29,7 @@ def official_files(facts: RunFacts) -> RuleResult | None:
         limit="the official ones",
         passed=False,
         fix="No run of it is official: leave out workload.smaller, and fetch the official files.",
-        source="MLPerf Inference v4.1 rules: the models and data sets are given",
+        source=f"{facts.rulebook}: the models and data sets are given",
         required=False,
     )
 
@@ -63,7 +63,7 @@ def replies_agree(facts: RunFacts) -> RuleResult | None:
         limit=LEAST_AGREEMENT,
         passed=passed,
         fix=_agree(checked, sorted(set(differing))),
-        source="MLPerf Inference v4.1 rules: the accuracy and the performance run use the same code; TEST01",
+        source=f"{facts.rulebook}: the accuracy and the performance run use the same code; TEST01",
     )
 
 
@@ -90,7 +90,7 @@ def reply_difference(facts: RunFacts) -> RuleResult | None:
         passed=found <= limit,
         fix=f"Compute the same in both runs: the mean difference of {facts.replies_checked} replies from the accuracy "
         f"run's is {found:.3g}, where batching at this precision explains {limit:.3g}.",
-        source="MLPerf Inference v4.1 rules: the accuracy and the performance run use the same code; TEST01",
+        source=f"{facts.rulebook}: the accuracy and the performance run use the same code; TEST01",
     )
 
 
@@ -116,7 +116,7 @@ def output_difference_measured(facts: RunFacts) -> RuleResult | None:
         unit=measured.unit,
         passed=measured.is_met or measured.value <= MOST_FARTHER * scored.value,
         fix=f"Compute the same in both runs: the accuracy run's are {scored.value:.3g} away. {_nearer(measured)}",
-        source="MLPerf Inference v4.1 rules: the accuracy and the performance run use the same code",
+        source=f"{facts.rulebook}: the accuracy and the performance run use the same code",
     )
 
 
@@ -124,14 +124,14 @@ def accuracy(facts: RunFacts) -> list[RuleResult]:
     """Every target, one result each; a score that is missing or not a number meets none."""
     if facts.scores is None:
         return []
-    found = [_accuracy(target, facts.scores.get(target.score, math.nan)) for target in facts.targets]
+    found = [_accuracy(facts, target, facts.scores.get(target.score, math.nan)) for target in facts.targets]
     missed = next((place for place, each in enumerate(found) if not each.passed), None)
     if missed is not None and facts.first_wrong:
         found[missed] = replace(found[missed], fix=f"{facts.first_wrong} {found[missed].fix}")
     return found
 
 
-def _accuracy(target: Target, score: float) -> RuleResult:
+def _accuracy(facts: RunFacts, target: Target, score: float) -> RuleResult:
     passed = target.is_met_by(score)
     return RuleResult(
         rule=f"accuracy.{target.score}" + (f"@{target.name}" if target.name else ""),
@@ -139,7 +139,7 @@ def _accuracy(target: Target, score: float) -> RuleResult:
         limit=_window(target),
         passed=passed,
         fix="Try fp32, then another backend.",
-        source="submission checker v4.1, accuracy-target",
+        source=f"submission checker {facts.rules.round}, accuracy-target",
         kind=RuleKind.ACCURACY,
         required=target.required,
     )

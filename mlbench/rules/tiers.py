@@ -10,18 +10,12 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from mlbench.contracts.rules import Tokens
+from mlbench.contracts.rules import OFFICIAL_MIN_DURATION_MS, Tokens
 from mlbench.contracts.workload import Profile
 from mlbench.errors import UsageError
 from mlbench.rules.early_stopping import queries_needed
-from mlbench.rules.official import (
-    OFFICIAL_MIN_DURATION_MS,
-    SEEDS,
-    RoundSeeds,
-    WorkloadRules,
-    scenario_rules,
-)
-from mlbench.rules.own import rules_of
+from mlbench.rules.official import WorkloadRules
+from mlbench.rules.round_parts import RoundSeeds
 
 if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
@@ -79,23 +73,23 @@ class RunLimits:
     seeds: RoundSeeds
 
 
-def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Tier, profile: Profile) -> RunLimits:
+def limits_of(  # noqa: PLR0913 - all that decides
+    rules: WorkloadRules, workload: Workload, dataset: Dataset, scenario: Scenario, *, tier: Tier, profile: Profile
+) -> RunLimits:
     """Return the limits in force: the rules', relaxed where the tier or the mini profile says so.
 
     On mini the performance set may be as small as the dataset, and Server may have a limit of its own.
 
     Args:
-        workload: whose rules they are; its own, or those that it names.
+        rules: the workload's in the run's round.
+        workload: has limits of its own for the mini profile.
         dataset: of this profile.
-        scenario: whose ``loadgen`` names the one of LoadGen's four whose rules hold.
+        scenario: names the official scenario whose rules hold.
         tier: decides the duration, the queries and Offline's samples.
         profile: mini or full.
-
-    Raises:
-        UsageError: v4.1 has no rules of that name.
     """
-    rules, row, is_mini = rules_of(workload), _rows()[tier], profile is Profile.MINI
-    official = latency_limits(workload, scenario, profile)
+    row, is_mini = _rows()[tier], profile is Profile.MINI
+    official = latency_limits(rules, workload, scenario, profile)
     is_offline = official.offline_min_samples is not None
     return replace(
         official,
@@ -116,16 +110,14 @@ def fit_to(limits: RunLimits, dataset: Dataset, model: Model) -> RunLimits:
     return replace(limits, performance_sample_count=min(limits.performance_sample_count, dataset.count))
 
 
-def run_length(workload: Workload, scenario: Scenario, tier: Tier) -> tuple[int, int]:
+def run_length(rules: WorkloadRules, scenario: Scenario, tier: Tier) -> tuple[int, int]:
     """Return how many milliseconds a run lasts at least, and how many queries it sends at least."""
-    rules = rules_of(workload)
     least = _min_query_count(rules, official_limits(rules, scenario).min_query_count, tier, scenario)
     return _min_duration_ms(rules, tier), least
 
 
-def latency_limits(workload: Workload, scenario: Scenario, profile: Profile) -> RunLimits:
+def latency_limits(rules: WorkloadRules, workload: Workload, scenario: Scenario, profile: Profile) -> RunLimits:
     """Return the official limits with those of latencies as they are in this profile."""
-    rules = rules_of(workload)
     official = official_limits(rules, scenario)
     is_by_latency = scenario.sends_rate and rules.tokens is not Tokens.MEASURED
     own_ms = workload.mini_server_latency_ms if profile is Profile.MINI and is_by_latency else None
@@ -160,19 +152,20 @@ def with_own_limits(limits: RunLimits, load: LoadSettings) -> RunLimits:
 
 def official_limits(rules: WorkloadRules, scenario: Scenario) -> RunLimits:
     """Return the limits of the official rules: nothing relaxed, and nothing of mlbench's own."""
-    official, is_by_tokens = scenario_rules(scenario.loadgen), rules.tokens is Tokens.MEASURED
+    official, is_by_tokens = rules.round.rules_of_scenario(scenario), rules.tokens is Tokens.MEASURED
+    latencies = rules.latencies_in(scenario.official)
     return RunLimits(
-        min_duration_ms=OFFICIAL_MIN_DURATION_MS,
-        min_query_count=official.min_query_count,
+        min_duration_ms=rules.min_duration_ms,
+        min_query_count=rules.min_query_count.get(scenario.official, official.min_query_count),
         offline_min_samples=rules.offline_min_samples if scenario.sends_all_at_once else None,
         performance_sample_count=rules.performance_sample_count,
         samples_per_query=official.samples_per_query,
-        server_latency_ms=rules.server_latency_ms if scenario.sends_rate and not is_by_tokens else None,
-        ttft_ms=rules.ttft_ms if scenario.sends_rate and is_by_tokens else None,
-        tpot_ms=rules.tpot_ms if scenario.sends_rate and is_by_tokens else None,
+        server_latency_ms=latencies.latency_ms if scenario.sends_rate and not is_by_tokens else None,
+        ttft_ms=latencies.ttft_ms if scenario.sends_rate and is_by_tokens else None,
+        tpot_ms=latencies.tpot_ms if scenario.sends_rate and is_by_tokens else None,
         equal_issue=rules.equal_issue,
         tokens=rules.tokens,
-        seeds=SEEDS.normal,
+        seeds=rules.round.seeds.normal,
     )
 
 
@@ -185,13 +178,10 @@ def _min_query_count(rules: WorkloadRules, official: int, tier: Tier, scenario: 
 
     The numbers are for the official percentiles: at another one, own rules want as many as early stopping needs there.
     """
-    if (
-        not rules.is_official
-        and scenario.percentile
-        and scenario.percentile != scenario_rules(scenario.loadgen).percentile
-    ):
+    usual = rules.round.rules_of_scenario(scenario).percentile
+    if not rules.is_official and scenario.percentile and scenario.percentile != usual:
         return queries_needed(0 if scenario.sends_rate else 1, scenario.percentile)
-    count = rules.min_query_count.get(scenario.loadgen, official)
+    count = rules.min_query_count.get(scenario.official, official)
     least = _rows()[tier].min_query_count.get(scenario.loadgen, count)
     return max(count, least) if tier is Tier.VALID else least
 

@@ -29,7 +29,7 @@ class TokenCompliance:
     first_token: bool | None
     """The first token that was reported begins the answer. None in Offline, where none is reported."""
     end: bool
-    """An answer ends with at most one end token, unless it is two of them and nothing else."""
+    """An answer ends with at most one end token; see `TokenForm.allows_two_ends`."""
     length: bool
     """The token count that was reported is the answer's."""
 
@@ -62,6 +62,8 @@ class TokenForm:
     """Whether token counts are reported."""
     has_first: bool = True
     """Whether first tokens are reported."""
+    allows_two_ends: bool = True
+    """Whether two end tokens and nothing else are an answer, as the script had it at first."""
 
     def length(self, reply: LoggedReply) -> int:
         """Return how many whole tokens a reply holds."""
@@ -87,7 +89,7 @@ def faults_of(reply: LoggedReply, form: TokenForm) -> Mapping[Fault, str]:
     tokens, found = form.tokens(reply), {}
     if form.has_first and not (reply.token_data and reply.data.startswith(reply.token_data)):
         found[Fault.FIRST_TOKEN] = "the first token reported is not that of the answer"
-    if len(tokens) > 2 and set(tokens[-2:]) <= set(form.end_tokens):
+    if len(tokens) > 1 + form.allows_two_ends and set(tokens[-2:]) <= set(form.end_tokens):
         found[Fault.END] = "the answer ends with more than one end token"
     if form.is_counted and (len(reply.data) != len(tokens) * _item_bytes(form) or reply.token_count != len(tokens)):
         found[Fault.LENGTH] = f"token count {reply.token_count} was reported for an answer of {len(tokens)} tokens"
@@ -103,7 +105,12 @@ def is_cut(reply: LoggedReply, form: TokenForm) -> bool:
 
 
 def verify_test06(
-    replies: Iterable[LoggedReply], *, has_first: bool, dtype: str = "int64", end_token: int = 2
+    replies: Iterable[LoggedReply],
+    *,
+    has_first: bool,
+    dtype: str = "int64",
+    end_token: int = 2,
+    allows_two_ends: bool = True,
 ) -> TokenCompliance:
     """Check the replies of a run under TEST06.
 
@@ -112,8 +119,9 @@ def verify_test06(
         has_first: whether first tokens were reported: in all scenarios but those that send all samples at once.
         dtype: how a token is stored: int64 or int32.
         end_token: of the model.
+        allows_two_ends: as `TokenForm` has it; the round says it.
     """
-    form = TokenForm(dtype=dtype, end_tokens=(end_token,), has_first=has_first)
+    form = TokenForm(dtype=dtype, end_tokens=(end_token,), has_first=has_first, allows_two_ends=allows_two_ends)
     found = {fault for reply in replies for fault in faults_of(reply, form)}
     return TokenCompliance(
         first_token=Fault.FIRST_TOKEN not in found if form.has_first else None,
@@ -123,7 +131,12 @@ def verify_test06(
 
 
 def verify_official_test06(
-    replies: Iterable[LoggedReply], *, has_first: bool, dtype: str = "int64", end_token: int | str = 2
+    replies: Iterable[LoggedReply],
+    *,
+    has_first: bool,
+    dtype: str = "int64",
+    end_token: int | str = 2,
+    allows_two_ends: bool = True,
 ) -> TokenCompliance:
     """Return what the official script says of a run's replies, blind spots included.
 
@@ -135,6 +148,7 @@ def verify_official_test06(
         has_first: whether first tokens were reported.
         dtype: how a token is stored.
         end_token: as the script has it: 2 by default, a text where it was given.
+        allows_two_ends: whether two of them alone pass; the round says it.
     """
     form = TokenForm(dtype=dtype)
     first = end = length = True
@@ -143,7 +157,7 @@ def verify_official_test06(
         is_whole = len(reply.data) % _item_bytes(form) == 0
         begun = None if reply.token_data is None else form.tokens(replace(reply, data=reply.token_data))
         first &= is_whole and begun is not None and all(one == other for one, other in zip(tokens, begun, strict=False))
-        end &= is_whole and not (len(tokens) > 2 and all(token == end_token for token in tokens[-2:]))
+        end &= is_whole and not (len(tokens) > 1 + allows_two_ends and all(token == end_token for token in tokens[-2:]))
         length &= is_whole and reply.token_count == len(tokens)
     return TokenCompliance(first_token=first if has_first else None, end=end, length=length)
 

@@ -45,7 +45,16 @@ from mlbench.rules.quality import (
     reply_difference,
 )
 from mlbench.rules.tiers import Tier
-from mlbench.rules.timing import early_stopping, latency_limit, min_duration, min_queries, offline_samples, tpot, ttft
+from mlbench.rules.timing import (
+    client_in_time,
+    early_stopping,
+    latency_limit,
+    min_duration,
+    min_queries,
+    offline_samples,
+    tpot,
+    ttft,
+)
 
 RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     loadgen_result,
@@ -70,6 +79,7 @@ RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     reply_difference,
     output_difference_measured,
     prompts_whole,
+    client_in_time,
     token_compliance,
     answers_whole,
     answers_as_long,
@@ -139,7 +149,7 @@ def _is_official_setup(facts: RunFacts) -> bool:
         and facts.weights is Weights.TRAINED
         and facts.scenario.name in facts.rules.scenarios
         and facts.rules.is_official
-        and facts.workload == facts.rules.name
+        and facts.workload == facts.rules.workload
         and not facts.deviations
     )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +18,7 @@ from mlbench.records.store.run_folder import make_results_folder
 from mlbench.running.installations import Installations
 from mlbench.running.kept_runs import KeptRuns, tag_of
 from mlbench.running.turns import arguments_of
+from mlbench.system.locks import hold_lock
 
 FOLDER = ".bisect"
 """In the results folder; hidden, so that its runs are not part of a history."""
@@ -199,12 +198,9 @@ class Bisection:
 
 @contextmanager
 def _hold(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; the kernel releases it when the process ends, however it ends."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Hold the lock of a folder."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        with hold_lock(folder, patience_s=0):
+            yield
     except BlockingIOError:
         raise UsageError(f"another mlbench bisect works on {folder}.", hint="Wait until it is finished.") from None
-    finally:
-        os.close(descriptor)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from mlbench.execution.lanes import Lane, shared_parts
 from mlbench.execution.processes.isolation import ProcessPlace
 from mlbench.planning.requests import RunRequest
 from mlbench.records.beside import BesideRecord, NeighbourRecord
+from mlbench.wire.progress import ProgressMessage
 
 _TEST = "performance"
 """The stage in which a run is measured."""
@@ -91,10 +92,10 @@ class LaneStay:
         """Return where the run's process runs."""
         return ProcessPlace(variables=self._stay.lane.environment, watch=self._watch)
 
-    def note(self, progress: Mapping[str, Any]) -> None:
+    def note(self, progress: ProgressMessage) -> None:
         """Take in what the run is doing."""
         stay, now_s = self._stay, time.monotonic()
-        if progress["stage"] == _TEST:
+        if progress.stage == _TEST:
             stay.test_began_s = stay.test_began_s or now_s
             stay.test_ended_s = None
         elif stay.test_began_s is not None and stay.test_ended_s is None:

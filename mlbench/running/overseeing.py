@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from mlbench.execution.stage_times import StageTimes
-from mlbench.measurement.evidence import Burst, Overseen
-
-_BEGINS, _ENDS = "burst_begins", "burst_ends"
+from mlbench.measurement.evidence import Burst, BurstBegins, BurstEnds, Overseen
+from mlbench.wire.load_progress import LoadProgress
+from mlbench.wire.progress import ProgressMessage
 
 
 class Overseer:
@@ -22,23 +21,21 @@ class Overseer:
         self._began_ns: int | None = None
         self._answered = self._first_ns = self._last_ns = 0
 
-    def note(self, progress: Mapping[str, Any]) -> None:
+    def note(self, progress: ProgressMessage) -> None:
         """Take a message; what is odd about it is left out."""
         now_ns = self._clock_ns()
-        self.stages.enter(progress["stage"])
-        if progress["stage"] == "performance":
-            self._note_answers(progress.get("answered"), now_ns)
-        if _BEGINS in progress:
+        self.stages.enter(progress.stage)
+        if progress.stage == "performance" and (test := progress.read(LoadProgress)):
+            self._note_answers(test.counts.answered, now_ns)
+        if progress.read(BurstBegins):
             self._began_ns = now_ns
-        elif _ENDS in progress and self._began_ns is not None:
-            kind, said_ns = progress[_ENDS], progress.get("lasted_ns")
-            if isinstance(kind, str) and type(said_ns) is int:
-                self._bursts.append(Burst(kind=kind, said_ns=said_ns, lasted_ns=now_ns - self._began_ns))
+        elif (end := progress.read(BurstEnds)) and self._began_ns is not None:
+            self._bursts.append(Burst(kind=end.kind, said_ns=end.lasted_ns, lasted_ns=now_ns - self._began_ns))
             self._began_ns = None
 
-    def _note_answers(self, answered: object, now_ns: int) -> None:
+    def _note_answers(self, answered: int, now_ns: int) -> None:
         """Note when samples were answered; a test that is made again begins anew."""
-        if type(answered) is not int or answered == self._answered:
+        if answered == self._answered:
             return
         if answered < self._answered or not self._answered:
             self._first_ns = now_ns

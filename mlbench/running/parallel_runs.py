@@ -15,6 +15,7 @@ from mlbench.planning.suite import WAIT_S, SharedRuns
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_folder import TakenError
 from mlbench.running.lane_log import LaneLog, LanePlace
+from mlbench.system.guards import undo_on_error
 
 Run = Callable[[ResolvedRequest, int, LanePlace], RunRecord | None]
 
@@ -45,18 +46,19 @@ def run_on_lanes(
     """
     log, ended = LaneLog(), list[threading.Event]()
     work = _Work(requests, shared, on_wait)
-    try:
+
+    def interrupt() -> None:
+        log.interrupted.set()
+        work.stop()
+        _wait_for(ended)
+
+    with undo_on_error(interrupt):
         for lane in lanes:
             has_ended = threading.Event()
             use = (LanePlace(lane, log), work, run, has_ended)
             threading.Thread(target=_use, args=use, name=f"mlbench-lane-{lane.number}").start()
             ended.append(has_ended)
         _wait_for(ended)
-    except BaseException:
-        log.interrupted.set()
-        work.stop()
-        _wait_for(ended)
-        raise
     return work.records()
 
 

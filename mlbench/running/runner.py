@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from mlbench.contracts.runtime_facts import UNKNOWN
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError, StorageError, UsageError, describe_error
 from mlbench.execution.processes.failures import Failure, FailureKind
-from mlbench.execution.processes.isolation import ANYWHERE, ChildFunction, ProcessLimits, call_isolated, tail_of
+from mlbench.execution.processes.isolation import (
+    ANYWHERE,
+    ChildFunction,
+    OnProgress,
+    ProcessLimits,
+    call_isolated,
+    tail_of,
+)
 from mlbench.execution.stage_times import WARM_UP
 from mlbench.measurement.evidence import JudgeRequest, MeasuredRun, ProcessorTime
+from mlbench.measurement.other_work import ELSEWHERE
 from mlbench.planning.requests import ResolvedRequest
 from mlbench.records.run_outcome import JudgedPart, RunOutcome
 from mlbench.records.run_record import RunRecord
@@ -27,10 +36,10 @@ from mlbench.running.lane_log import LanePlace
 from mlbench.running.notices import asking_plugins, run_notices
 from mlbench.running.overseeing import Overseer
 from mlbench.running.started_run import COUNT_PROCESSOR_TIME, JUDGE, MEASURE, SCORE_TIMED, StartedRun
+from mlbench.running.telemetry import Telemetry
+from mlbench.wire.progress import ProgressMessage
 
 _Answer = TypeVar("_Answer")
-
-Listener = Callable[[Mapping[str, Any]], None]
 
 LOG_FILE = "log.txt"
 """In the run folder: the output of the run's process."""
@@ -55,7 +64,7 @@ logger = logging.getLogger(__name__)
 def run_benchmark(  # noqa: PLR0913 - a run among others
     request: ResolvedRequest,
     plugins: Plugins,
-    on_progress: Listener = lambda progress: None,
+    on_progress: OnProgress = lambda progress: None,
     *,
     claim: Claim | None = None,
     place: LanePlace | None = None,
@@ -64,9 +73,9 @@ def run_benchmark(  # noqa: PLR0913 - a run among others
     """Measure one workload on one backend under one scenario, and store the run folder.
 
     A run that crashes, hangs or runs out of memory is stored too, as a failure of that kind, and so is one that was
-    measured and whose record cannot be made. ``on_progress`` is given what the run is doing: a mapping with its
-    ``stage`` and, while LoadGen drives, the number of samples ``answered``. With a ``place`` this is called in a thread
-    that is bound to the lane. Where the run must export graphs, it may export those of ``later`` runs as well.
+    measured and whose record cannot be made. ``on_progress`` is given the run's stages and, while
+    LoadGen drives, each `LoadProgress`. With a ``place`` this is called in a thread that is bound to the lane. Where
+    the run must export graphs, it may export those of ``later`` runs as well.
 
     Raises:
         MlbenchError: the request cannot be carried out (a corrupt file, a missing library); nothing is stored.
@@ -75,13 +84,13 @@ def run_benchmark(  # noqa: PLR0913 - a run among others
         KeyboardInterrupt: the user ended the command, all of whose lanes end.
     """
     with asking_plugins:
-        started = StartedRun.now(request, plugins, place, later)
+        started, sensors = StartedRun.now(request, plugins, place, later), plugins.usable_sensors()
     remove_abandoned(request.results)
     with ExitStack() as notices:
         with RunFolder.create(request.results, started.run_id, claim) as folder, started.stay or nullcontext():
             notices.enter_context(run_notices(request.results / started.run_id, request.tag, plugins))
             overseer = Overseer()
-            outcome = _measure(started, folder, on_progress, overseer)
+            outcome = _measure(started, folder, on_progress, overseer, Telemetry(sensors, folder.path))
             record = started.record(outcome, folder.path / LOG_FILE, overseer.stages.end())
             try:
                 stored = folder.store(record)
@@ -100,7 +109,9 @@ class UnstoredRunError(StorageError):
         self.record = record
 
 
-def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, overseer: Overseer) -> RunOutcome | Failure:
+def _measure(
+    started: StartedRun, folder: RunFolder, on_progress: OnProgress, overseer: Overseer, telemetry: Telemetry
+) -> RunOutcome | Failure:
     """Carry out the run in a separate process, and judge it in another one, where the backend's code never was.
 
     Raises:
@@ -108,8 +119,9 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, over
     """
     log = folder.path / LOG_FILE
 
-    def show(progress: Mapping[str, Any]) -> None:
+    def show(progress: ProgressMessage) -> None:
         overseer.note(progress)
+        telemetry.note(progress)
         if started.stay:
             started.stay.note(progress)
         try:
@@ -119,7 +131,9 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, over
 
     try:
         job = started.job(folder.path)
-        measured = call_isolated(ChildFunction(MEASURE, MeasuredRun, started.modules), job, log, _limits(started), show)
+        function = ChildFunction(MEASURE, MeasuredRun, started.modules)
+        with telemetry:
+            measured = call_isolated(function, job, log, _limits(started), show)
         if isinstance(measured, Failure):
             return measured
         request = JudgeRequest(spec=job, measured=measured, overseen=overseer.seen, without=started.origin)
@@ -130,7 +144,8 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, over
         )
         if isinstance(judged, Failure):
             return judged
-        return RunOutcome.of_parts(counted.added_to(measured.observed), judged)
+        observed = counted.added_to(measured.observed).model_copy(update={"telemetry": telemetry.record()})
+        return RunOutcome.of_parts(observed, judged)
     except MlbenchError as error:
         stages = overseer.stages
         if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages.names):  # the request itself is wrong
@@ -138,14 +153,15 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, over
         return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages.last, log_tail=tail_of(log))
 
 
-def _score_timed(request: JudgeRequest, started: StartedRun, log: Path, show: Listener) -> TimedAnswers | None:
+def _score_timed(request: JudgeRequest, started: StartedRun, log: Path, show: OnProgress) -> TimedAnswers | None:
     """Return how many answers that were timed are the fp32 model's, or why that is unknown; None where none counts."""
     spec = request.spec
     if not spec.wants_accuracy or spec.is_probe or spec.audit or not started.has_trained_weights:
         return None  # there is no accuracy that such a run could claim
     if not request.measured.evidence.timed:
         return TimedAnswers(reason="no answer was timed that would tell new content from known")
-    show({"stage": _REFERENCE})  # its first process of a command imports torch, which is no part of the stage before
+    # its first process of a command imports torch, which is no part of the stage before
+    show(ProgressMessage(stage=_REFERENCE))
     function = ChildFunction(SCORE_TIMED, TimedAnswers, started.modules_of_reference)
     found = _ask_helper(function, request, started, log, show, limit_s=_REFERENCE_S)
     if isinstance(found, str):
@@ -153,10 +169,12 @@ def _score_timed(request: JudgeRequest, started: StartedRun, log: Path, show: Li
     return found
 
 
-def _count_processor_time(request: JudgeRequest, started: StartedRun, log: Path, show: Listener) -> ProcessorTime:
+def _count_processor_time(request: JudgeRequest, started: StartedRun, log: Path, show: OnProgress) -> ProcessorTime:
     """Return the processor time of a sample, or why it is unknown; it needs the run's engine once more."""
     if started.no_processor_time:
         return ProcessorTime(reason=started.no_processor_time)
+    if request.measured.observed.runtime.devices == UNKNOWN:
+        return ProcessorTime(reason=ELSEWHERE)
     build_s = sum(request.overseen.stages_ns.get(stage, 0) for stage in ("load", "compile")) / 1e9
     if build_s > _LONGEST_BUILD_S:
         return ProcessorTime(reason=f"it needs the engine once more, which takes {build_s:.0f} s to make")
@@ -166,14 +184,14 @@ def _count_processor_time(request: JudgeRequest, started: StartedRun, log: Path,
 
 
 def _ask_helper(  # noqa: PLR0913 - a call has these parts
-    function: ChildFunction[_Answer], request: object, started: StartedRun, log: Path, show: Listener, *, limit_s: float
+    asked: ChildFunction[_Answer], request: object, started: StartedRun, log: Path, show: OnProgress, *, limit_s: float
 ) -> _Answer | str:
     """Return the answer of a process that the run does not depend on, or in words why there is none."""
     limits = ProcessLimits.for_helper(limit_s)
     watch = partial(_end_after, time.monotonic() + limit_s, limit_s)
     limits = replace(limits, place=replace(_limits(started).place, watch=watch))
     try:
-        found = call_isolated(function, request, log, limits, show)
+        found = call_isolated(asked, request, log, limits, show)
     except (MlbenchError, TimeoutError) as error:
         return describe_error(error)
     return str(found.kind) if isinstance(found, Failure) else found

@@ -10,36 +10,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Self
 
 from mlbench.contracts.power import NONE
 from mlbench.contracts.scenario import LoadSettings, Scenario
-from mlbench.contracts.workload import Profile, Weights, Workload
+from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import describe_error
 from mlbench.execution.plain_values import plain_entries
 from mlbench.execution.preload import modules_to_preload
 from mlbench.execution.processes.failures import Failure, FailureKind
+from mlbench.execution.processes.fork_server import FIRST_MODULE
 from mlbench.execution.processes.isolation import tail_of
-from mlbench.planning.requests import ResolvedRequest, RunRequest
+from mlbench.planning.requests import ResolvedRequest, RunRequest, request_rules
+from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec, ModelSpec
 from mlbench.records.log_digests import log_digests
-from mlbench.records.machine.environment import Environment, observe_environment
+from mlbench.records.origin_record import EntryRecord
 from mlbench.records.run_outcome import RunOutcome
-from mlbench.records.run_record import EntryRecord, FailureRecord, NumberFormatRecord, RunRecord, SettingRecord
+from mlbench.records.run_record import FailureRecord, NumberFormatRecord, RunRecord, SettingRecord
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.records.store.run_folder import new_run_id
 from mlbench.records.work_record import RooflineRecord
 from mlbench.roofline.ceilings import Ceilings, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
-from mlbench.rules.own import rules_of
+from mlbench.rules.official import WorkloadRules
 from mlbench.rules.tiers import run_length
 from mlbench.running.lane_log import LanePlace, LaneStay
+from mlbench.settings.transforms import choose_transforms
 from mlbench.system.documents import open_to_write
+from mlbench.system.guards import log_errors
 from mlbench.version import __version__
 
-MEASURE = "mlbench.measurement.measure:measure"
+MEASURE = f"{FIRST_MODULE}:measure"
 """The function that a run's process calls; then those that count, score what was timed, and judge its logs."""
 COUNT_PROCESSOR_TIME = "mlbench.measurement.processor_time:count_processor_time"
 SCORE_TIMED = "mlbench.measurement.timed_answers:score_timed"
@@ -59,11 +64,12 @@ class StartedRun:
     scenario: Scenario
     run_id: str
     modules: Sequence[str]
-    """Modules of its process that take long to import; the judge's come first, so that they share a server."""
+    """Modules of its process that take long to import."""
     modules_of_judge: Sequence[str]
-    """The same of the process that judges it, which has no backend."""
+    """The same of the process that judges it, which has no backend: those that the workload names, if the run's process
+    begins with them, since a metric may compute the right answers."""
     modules_of_reference: Sequence[str]
-    """The same of the process that computes some answers with the fp32 network; it begins with the judge's."""
+    """The same of the process that computes some answers with the fp32 network."""
     origin: str
     """The plugin that brings the backend; empty: it brings the workload, too."""
     created: datetime
@@ -96,18 +102,23 @@ class StartedRun:
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         run_id = new_run_id(created, *names)
         workload, backend = plugins.workload(request.workload), plugins.backend(request.backend)
-        scenario = plugins.scenario(request.scenario)
+        rules = request_rules(request, plugins)
+        scenario = rules.adapt(plugins.scenario(request.scenario))
         own = (
             *(path.partition(":")[0] for path in (MEASURE, COUNT_PROCESSOR_TIME, SCORE_TIMED)),
             "mlbench.discovery.shipped",
         )
-        of_judge = (*own, *workload.preload_always)
+        modules = (*own, *modules_to_preload(workload, backend))
+        of_reference = (*own, *workload.preload_of_reference, *workload.preload, *workload.preload_always)
+        modules_of_reference = tuple(dict.fromkeys(of_reference))
+        pairs = zip(modules, modules_of_reference, strict=False)
+        shared = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         return cls(
             request=request,
             scenario=scenario,
-            modules=(*own, *modules_to_preload(workload, backend)),
-            modules_of_judge=of_judge,
-            modules_of_reference=tuple(dict.fromkeys((*of_judge, *workload.preload_of_reference, *workload.preload))),
+            modules=modules,
+            modules_of_judge=max((*own, *workload.preload_always), shared, key=len),
+            modules_of_reference=modules_of_reference,
             origin=_origin_apart(request, plugins),
             run_id=run_id,
             created=created,
@@ -115,10 +126,10 @@ class StartedRun:
             environment=environment,
             versions=versions,
             ceilings=None if request.has_nodes or place else load_ceilings(environment),
-            entry=_entry_of(request, plugins.workload(request.workload)),
+            entry=_entry_of(request, rules),
             number_format=None if request.network else _number_format(request, plugins),
             no_processor_time=_why_no_processor_time(
-                request, run_length(workload, scenario, request.tier)[0], computes=backend.computes_answers
+                request, run_length(rules, scenario, request.tier)[0], computes=backend.computes_answers
             ),
             stay=LaneStay(place, run_id, request) if place else None,
             later=later,
@@ -163,11 +174,9 @@ class StartedRun:
 
     def _environment_now(self) -> Environment:
         """Return the machine's state after the run; if it cannot be observed, its state before."""
-        try:
+        with log_errors(logger, "the environment cannot be observed after the run"):
             return observe_environment().with_libraries(self.versions)
-        except Exception:  # it reads files of kernel and drivers
-            logger.exception("the environment cannot be observed after the run")
-            return self.environment
+        return self.environment
 
     def _record(
         self, environment: Environment, outcome: RunOutcome | Failure, stages_ns: Mapping[str, int], folder: Path
@@ -180,7 +189,8 @@ class StartedRun:
         if self.stay:
             reasons["roofline"] = _CEILINGS_OF_ALL
             reasons |= {} if self.request.power == NONE else {"energy": _METERS_ALL}
-        measured = dict(outcome) | {"not_measured": reasons}
+        formats = outcome.number_format or self.number_format
+        measured = dict(outcome) | {"not_measured": reasons, "number_format": formats}
         return fill(status="completed", roofline=share, logs=log_digests(folder), **measured)
 
     def _fill_record(self, environment: Environment, **ended: Any) -> RunRecord:
@@ -223,7 +233,9 @@ class StartedRun:
 def _origin_apart(request: ResolvedRequest, plugins: Plugins) -> str:
     """Return the plugin that brings the backend; empty where the workload is of the same one."""
     origin = plugins.origin(request.backend)
-    return "" if origin == plugins.origin(request.workload, "workload") else origin
+    needed = [plugins.origin(request.workload, "workload"), plugins.origin(request.scenario, "scenario")]
+    needed += [plugins.origin(each.name, "transform") for each in choose_transforms(request.transform, plugins)]
+    return "" if origin in needed else origin
 
 
 def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None, stay: LaneStay | None) -> str:
@@ -258,14 +270,14 @@ def _number_format(request: ResolvedRequest, plugins: Plugins) -> NumberFormatRe
     return NumberFormatRecord(stores=found.stores, computes=found.computes) if found else None
 
 
-def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | None:
+def _entry_of(request: ResolvedRequest, rules: WorkloadRules) -> EntryRecord | None:
     """Return the entry that a run is made for, for its record; None where none was asked for."""
     entry = request.entry
     if entry.is_default:
         return None
     return EntryRecord.model_validate(
         {
-            "model": entry.model(rules_of(workload)),
+            "model": entry.model(rules),
             "variant": entry.variant,
             "category": entry.category or "",
             "division": entry.division,
@@ -290,6 +302,7 @@ def _model_of(request: ResolvedRequest) -> ModelSpec:
         profile=str(request.profile),
         weights=str(request.weights),
         settings={key: value for key, value in settings.items() if key.startswith("workload.")},
+        transform=request.transform,
     )
 
 
@@ -305,5 +318,5 @@ def _note(log: Path, text: str) -> None:
 
 
 def _request_fields(request: RunRequest) -> dict[str, str]:
-    names = ("workload", "backend", "scenario", "profile", "tier", "weights")
+    names = ("workload", "backend", "scenario", "profile", "tier", "weights", "round", "transform")
     return {name: str(getattr(request, name)) for name in names}

@@ -21,7 +21,8 @@ from mlbench.discovery import Plugins
 from mlbench.errors import DataError, MlbenchError, StorageError, UsageError
 from mlbench.planning.repeats import check_word
 from mlbench.planning.requests import RunRequest
-from mlbench.records.machine.environment import Environment, observe_environment
+from mlbench.records.environment import Environment, observe_environment
+from mlbench.records.job_spec import transform_options
 from mlbench.records.run_record import RunRecord, read
 from mlbench.records.store.run_folder import runs_in
 from mlbench.rules.tiers import Tier
@@ -100,6 +101,7 @@ def request_like(record: RunRecord, results: Path) -> RunRequest:
         tier=Tier(record.tier),
         weights=Weights(record.weights),
         precision=Precision(record.precision),
+        transform=record.transform,
         wants_accuracy=False,
         overrides={key: _as_text(key, value) for key, value in _set_by_hand(record)},
         results=results / FOLDER,
@@ -129,6 +131,7 @@ def arguments_of(request: RunRequest) -> list[str]:
         request.workload,
         *(word for name, value in options.items() if value for word in (name, str(value))),
     ]
+    words += transform_options(request.transform)
     words += [] if request.wants_accuracy else ["--no-accuracy"]
     return [*words, *(word for key, value in request.overrides.items() for word in ("--set", f"{key}={value}"))]
 

@@ -9,9 +9,10 @@ later ones override earlier ones:
     when = { workload = "bert", scenario = "Server" }
     execution.max_wait_us = 2000
 
-Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` and ``precision``. `mlbench tune` saves
-such a file too, with a table ``found`` in each entry about the search: an entry that was found under the user's own
-limits applies to runs with the same limits, and one without limits to runs without.
+Conditions are ``workload``, ``backend``, ``scenario``, ``round``, ``profile``, ``tier``, ``precision`` and ``memory``
+(``host`` or ``device``: where the backend computes, by its options in entries without this condition). `mlbench tune`
+saves such a file too, with a table ``found`` in each entry about the search: an entry that was found under the user's
+own limits applies to runs with the same limits, and one without limits to runs without.
 
 The machine's file may have a table ``[defaults]``: values of command-line options that are not given.
 """
@@ -29,11 +30,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.guarded import guard_of_option
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.contracts.scenario import LoadSettings
+from mlbench.contracts.workload import Memory
 from mlbench.errors import UsageError, is_unicode
 from mlbench.system.documents import is_file, read_toml
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from mlbench.contracts.backend import Backend
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Workload
@@ -44,16 +49,16 @@ LAYERS = ("default", "scenario", "workload", "backend", "data", "tune", "system"
 SET_FOR_RUN = ("suite", "command line")
 """Layers of settings that a user gave for these very runs."""
 
-CORE_TEMPLATES: Mapping[str, Any] = {"load": LoadSettings(), "execution": EnginePlan()}
+CORE_TEMPLATES: Mapping[str, DataclassInstance] = {"load": LoadSettings(), "execution": EnginePlan()}
 """Dataclasses that a run's settings fill, with defaults, by prefix; backends and workloads add theirs."""
 
 LIMITS = ("latency_limit_ms", "ttft_limit_ms", "tpot_limit_ms")
 """Limits under ``load``: a rate that was found under one of them is for runs with the same limit."""
 
-CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
+CONDITIONS = ("workload", "backend", "scenario", "round", "profile", "tier", "precision", "memory")
 
 DEFAULTS: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("backend", "tier", "precision"), str),
+    **dict.fromkeys(("backend", "tier", "precision", "round"), str),
     **dict.fromkeys(("margin", "accuracy-margin"), (int, float)),
 }
 """Options that the machine's settings file may have defaults for, with the types of these."""
@@ -86,7 +91,7 @@ class Settings:
     by_key: Mapping[str, Setting]
 
     @classmethod
-    def of_plain(cls, plain: Mapping[str, Any]) -> Settings:
+    def of_plain(cls, plain: Mapping[str, object]) -> Settings:
         """Return settings from `plain`'s values, without their layers; `fill` restores their types."""
         return cls({key: Setting(value, "") for key, value in plain.items()})
 
@@ -118,6 +123,8 @@ class RunConditions:
     profile: str
     tier: str
     precision: str
+    round: str = DEFAULT_ROUND
+    memory: Memory = Memory.HOST
 
     def fulfil(self, conditions: Mapping[str, str]) -> bool:
         """Return whether all conditions match."""
@@ -134,9 +141,9 @@ def resolve_settings(  # noqa: PLR0913 - one for each layer
     *,
     tuned_file: Path | None = None,
     system_file: Path | None = None,
-    data: Mapping[str, Any] = {},
-    suite: Mapping[str, Any] = {},
-    command_line: Mapping[str, Any] = {},
+    data: Mapping[str, object] = {},
+    suite: Mapping[str, object] = {},
+    command_line: Mapping[str, object] = {},
 ) -> Settings:
     """Return every setting of a run, the highest layer's value for each.
 
@@ -183,7 +190,7 @@ class OwnWord:
 
     trusts: bool = False
     """Whether its settings have the rights of the user's own."""
-    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    overrides: Mapping[str, object] = dataclasses.field(default_factory=dict)
     """Settings that the user gives; they must equal the document's."""
 
 
@@ -198,7 +205,7 @@ class GuardedSetting:
     """Values that anyone may give it, in JSON form: the default, and the value in force here."""
 
 
-def refuse_foreign(document: str, values: Mapping[str, Any], guards: Iterable[GuardedSetting], *, hint: str) -> None:
+def refuse_foreign(document: str, values: Mapping[str, object], guards: Iterable[GuardedSetting], *, hint: str) -> None:
     """Refuse settings of someone else's document that run code, name a file or a secret, or open an address.
 
     Args:
@@ -219,7 +226,7 @@ def refuse_foreign(document: str, values: Mapping[str, Any], guards: Iterable[Gu
         raise UsageError(f"{document} needs your permission: {'; '.join(found)}.", hint=hint)
 
 
-def guards_of(templates: Iterable[tuple[str, Any]], own: Mapping[str, Any]) -> Iterator[GuardedSetting]:
+def guards_of(templates: Iterable[tuple[str, Any]], own: Mapping[str, object]) -> Iterator[GuardedSetting]:
     """Yield each guarded field of dataclass instances.
 
     Args:
@@ -247,7 +254,7 @@ def fill_template(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
     return Settings(settings).fill(prefix, template)
 
 
-def fields_of(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+def fields_of(templates: Mapping[str, DataclassInstance]) -> Iterator[tuple[str, tuple[Any, Any]]]:
     """Yield key, (type, default) of each field that a setting fills, of dataclass instances by prefix."""
     for prefix, template in templates.items():
         types = typing.get_type_hints(type(template), include_extras=True)
@@ -280,7 +287,7 @@ class _Layer:
     """Values by key of their setting, as written."""
 
     name: str
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     file: Path | None = None
     limits: Mapping[str, float] | None = None
     """Latency limits of the search that found it: it is for runs with the same ones."""

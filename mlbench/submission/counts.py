@@ -11,7 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from mlbench.contracts.scenario import Scenario
-from mlbench.loadgen.logs import DetailLog, result_of
+from mlbench.errors import DataError
+from mlbench.loadgen.logs import DetailLog, LoadgenResult, result_of
 from mlbench.records.run_record import ResultRecord
 from mlbench.rules.official import WorkloadRules
 
@@ -28,18 +29,51 @@ def count_samples(detail: DetailLog, rules: WorkloadRules, scenario: Scenario) -
 
 
 def make_result(
-    detail: DetailLog, rules: WorkloadRules, scenario: Scenario, samples: Mapping[str, int]
+    detail: DetailLog, rules: WorkloadRules, scenario: Scenario, samples: Mapping[str, int], *, measured: Scenario
 ) -> ResultRecord:
     """Return the result of a test; the samples of Offline's one query are those that were sent.
+
+    Args:
+        detail: the log of the performance test.
+        rules: of the workload.
+        scenario: of the result.
+        samples: as `count_samples` returns them.
+        measured: the scenario of the log; where it is another one, the result is inferred.
 
     Raises:
         DataError: the log does not hold the official metric.
     """
-    result = result_of(detail, scenario, token_key=rules.token_key_of(scenario))
+    result = result_of(detail, measured, token_key=rules.token_key_of(measured))
+    if scenario != measured:
+        result = _infer(result, detail, rules.round.rules_of_scenario(scenario).samples_per_query, scenario, measured)
     counts = dict(result.counts)
     if scenario.sends_all_at_once and _PER_QUERY in counts and "issued" in samples:
         counts[_PER_QUERY] = samples["issued"]
     return ResultRecord.model_validate({**dataclasses.asdict(result), "counts": counts})
+
+
+def _infer(
+    result: LoadgenResult, detail: DetailLog, samples_per_query: int | None, scenario: Scenario, measured: Scenario
+) -> LoadgenResult:
+    """Return the result of a scenario by the log of another one, whose queries were sent one by one.
+
+    Source: submission checkers v5.0 to v6.1, ``get_inferred_result``.
+    """
+    if not scenario.sends_all_at_once:  # the log of single samples has the percentile of MultiStream too
+        key, factor = scenario.result_key, float(samples_per_query or 1)
+        value = factor * (detail.number(key) or 0)
+    elif not measured.has_query_size:
+        key = "result_qps_without_loadgen_overhead"
+        value = detail.number(key) or 0
+    else:
+        key = measured.pattern.query_time_key
+        duration_ns = detail.number(key) or 0
+        value = 1e9 * (detail.number("effective_samples_per_query") or 0) / duration_ns if duration_ns else 0
+    if value <= 0:
+        raise DataError(f"its log of {measured.name} has no {key}, by which {scenario.name} is inferred.")
+    return dataclasses.replace(
+        result, value=value, unit=scenario.result_unit, higher_is_better=scenario.higher_is_better
+    )
 
 
 def _samples_per_query(detail: DetailLog, rules: WorkloadRules, scenario: Scenario) -> int | None:

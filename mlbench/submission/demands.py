@@ -1,26 +1,23 @@
 """The official checker's requirements for a result, apart from its numbers: its files and scenario.
 
-Source: submission checker v4.1, ``check_results_dir``.
+Source: submission checkers v4.1 to v6.1, ``check_results_dir``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from mlbench.contracts.scenario import Scenario
 from mlbench.rules.facts import RuleResult
-from mlbench.rules.official import Category
+from mlbench.rules.round_parts import Category
 from mlbench.submission.power import SPL
-from mlbench.submission.tree import DETAIL, SUMMARY, Benchmark, ResultEntry
+from mlbench.submission.tree import Benchmark, ResultEntry
 from mlbench.system.documents import is_file
-
-_SOURCE = "submission checker v4.1, check_results_dir"
 
 
 def performance_files(entry: ResultEntry) -> RuleResult:
     """The performance test left its logs, and the readings of the power meter where power was metered."""
-    wanted = (SUMMARY, DETAIL, SPL) if entry.has_power else (SUMMARY, DETAIL)
+    wanted = (*entry.round.files.performance, *([SPL] if entry.has_power else []))
     missing = [name for name in wanted if not is_file(entry.performance / name)]
     return RuleResult(
         rule="performance_files",
@@ -29,12 +26,12 @@ def performance_files(entry: ResultEntry) -> RuleResult:
         unit="missing",
         passed=not missing,
         fix=f"Add to performance/run_1: {', '.join(missing)}.",
-        source=_SOURCE,
+        source=_source(entry),
     )
 
 
 def category(
-    entry: ResultEntry, benchmark: Benchmark, scenario: Scenario, description: Mapping[str, Any]
+    entry: ResultEntry, benchmark: Benchmark, scenario: Scenario, description: Mapping[str, object]
 ) -> RuleResult | None:
     """The category of the system has the model, its accuracy variant and the scenario; open may have any."""
     system_type = description.get("system_type")
@@ -42,8 +39,7 @@ def category(
         return None
     names = str(system_type).split(",")
     known = [each for each in Category if each in names]
-    consumers = [each for each in known if each in benchmark.rules.variants[benchmark.variant]]
-    scenarios = {name for each in consumers for name in benchmark.rules.category_scenarios[each]}
+    scenarios = benchmark.scenarios_for(known)
     return RuleResult(
         rule="category",
         measured=f"{system_type}: {scenario.name}",
@@ -51,5 +47,26 @@ def category(
         unit="",
         passed=len(known) == len(names) and scenario.name in scenarios,
         fix=f"Submit {entry.model} {scenario.name} for another system_type, or in the open division.",
-        source=_SOURCE,
+        source=_source(entry),
     )
+
+
+def check_inferred(
+    entry: ResultEntry, scenario: Scenario, measured: Scenario, system_type: object
+) -> RuleResult | None:
+    """A result that is inferred from another scenario's log is one of an edge system; open may have any."""
+    if entry.division == "open" or scenario == measured or system_type is None:
+        return None
+    return RuleResult(
+        rule="inferred",
+        measured=f"{system_type}: from {measured.name}",
+        limit=f"{Category.EDGE}",
+        unit="",
+        passed=Category.EDGE in str(system_type).split(","),
+        fix=f"Measure {scenario.name} itself: results are inferred on {Category.EDGE} systems only.",
+        source=f"rules document {entry.round}",
+    )
+
+
+def _source(entry: ResultEntry) -> str:
+    return f"submission checker {entry.round}, check_results_dir"

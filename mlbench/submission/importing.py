@@ -12,9 +12,9 @@ from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_folder import RunFolder
 from mlbench.submission.power import SPL
 from mlbench.submission.results import read_result
-from mlbench.submission.rounds import explain_other_round, find_round
+from mlbench.submission.rounds import entries_by_round, explain_other_round, find_round
 from mlbench.submission.sources import Unread
-from mlbench.submission.tree import ACCURACY, DETAIL, SUMMARY, ResultEntry, entries_of
+from mlbench.submission.tree import ACCURACY, DETAIL, SUMMARY, ResultEntry, trees_in
 from mlbench.system.documents import copy_file, inside, is_file
 
 
@@ -31,7 +31,7 @@ class Imported:
 
     @property
     def other_rounds(self) -> Mapping[str, int]:
-        """How many of the results that were not read are of which other round."""
+        """How many of the results that were not read are of which round without rules here."""
         return Counter(each.round for each in self.unread if each.round)
 
 
@@ -42,10 +42,10 @@ def import_tree(
     tag: str = "",
     on_stored: Callable[[Path], None] = lambda folder: None,
 ) -> Imported:
-    """Store a run for each result of a tree; one that was imported before stays as it is.
+    """Store a run for each result of a tree, or of several; one that was imported before stays as it is.
 
     Args:
-        root: the folder that holds closed, open or network.
+        root: the folder that holds closed, open or network, or folders that do.
         results: where run folders go.
         tag: of all the runs.
         on_stored: called with each new run folder.
@@ -59,7 +59,7 @@ def import_tree(
 
 def _import(root: Path, results: Path, tag: str, on_stored: Callable[[Path], None]) -> Imported:
     outcome, seen = Imported(), set[Unread]()
-    for entry in entries_of(root):
+    for entry in (entry for tree in trees_in(root) for entry in entries_by_round(tree)):
         try:
             record, unread = read_result(entry, tag=tag)
         except DataError as error:

@@ -1,7 +1,8 @@
 """The required entries of a system in the closed division, and which stored runs serve them.
 
 An entry is a model in one scenario. A system of a category requires every scenario of each model that it enters, and
-each entry requires its compliance tests. Source: submission checker v4.1, ``get_required``; ``v4_1.toml``.
+each entry requires its compliance tests. Of some scenarios one is enough. Source: submission checkers v4.1 to v6.1,
+``get_required``; the files of the rounds.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.records.run_record import RunRecord
 from mlbench.rules.audit_config import OF_TOKENS
 from mlbench.rules.entry_demand import Division
-from mlbench.rules.official import Category
+from mlbench.rules.official import Round, default_round
+from mlbench.rules.round_parts import Category
 from mlbench.rules.tiers import Tier
-from mlbench.submission.checking.required import required_scenarios
 from mlbench.submission.tree import official_benchmarks
 
 _OFFICIAL = {"profile": Profile.FULL, "tier": Tier.VALID, "weights": Weights.TRAINED}
@@ -31,11 +33,14 @@ class RequiredEntry:
     """The model's folder: ``bert-99.9``."""
     scenario: str
     workload: str
-    """LoadGen's name of the model: ``bert``."""
+    """Its workload: ``bert``."""
     variant: str
     """The accuracy that it must have: ``99.9``."""
     tests: Sequence[str]
     """Its compliance tests."""
+    round: str = DEFAULT_ROUND
+    instead: Sequence[str] = ()
+    """Other scenarios of the model of which one does in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,21 +56,25 @@ class PlannedEntry:
     """What keeps that one from serving it; empty where it does."""
 
 
-def required_entries(categories: Sequence[Category]) -> list[RequiredEntry]:
-    """Return all entries that a system of these categories can make, in the order of the rules."""
-    found = []
-    for model, benchmark in official_benchmarks().items():
-        rules = benchmark.rules
-        for scenario in required_scenarios(benchmark, categories):
-            of = [each for each in categories if scenario in required_scenarios(benchmark, [each])]
+def required_entries(categories: Sequence[Category], of: Round | None = None) -> list[RequiredEntry]:
+    """Return all entries that a system of these categories can make in a round, in the order of its rules."""
+    found, of = [], of or default_round()
+    for model, benchmark in official_benchmarks(of).items():
+        rules, wanted = benchmark.rules, benchmark.required(categories)
+        if not rules.has_loadgen:
+            continue
+        for scenario in (name for name in rules.scenarios if name in {*wanted.all_of, *wanted.any_of}):
+            of_these = [each for each in categories if scenario in benchmark.scenarios_for([each])]
             found.append(
                 RequiredEntry(
-                    categories=of,
+                    categories=of_these or [*categories],
                     model=model,
                     scenario=scenario,
-                    workload=rules.name,
+                    workload=rules.workload,
                     variant=benchmark.variant,
                     tests=rules.compliance,
+                    round=of.name,
+                    instead=[] if scenario in wanted.all_of else [name for name in wanted.any_of if name != scenario],
                 )
             )
     return found
@@ -104,6 +113,7 @@ def plan_entry(
 
 def _checks(run: RunRecord, required: RequiredEntry, machine: str, *, is_open: bool, is_network: bool) -> Iterator[str]:
     """Yield for each demand on a run what keeps it from serving; empty: nothing."""
+    yield f"of round {run.round}" if run.round != required.round else ""
     for name, wanted in _OFFICIAL.items():
         found = getattr(run, name)
         yield f"{name} {found}" if found != wanted else ""
@@ -124,14 +134,29 @@ def _checks(run: RunRecord, required: RequiredEntry, machine: str, *, is_open: b
     yield "not by the official rules" if verdict is None or not (verdict.is_conformant or unchecked) else ""
 
 
+def select_needed(plan: Sequence[PlannedEntry]) -> list[PlannedEntry]:
+    """Return the entries without those that another one replaces: of some scenarios one is enough, the first.
+
+    That with a run comes first where there is one.
+    """
+    found: dict[tuple[str, str], PlannedEntry] = {}
+    for each in sorted(plan, key=lambda each: each.run is None):
+        required = each.required
+        if not any((required.model, name) in found for name in required.instead):
+            found[required.model, required.scenario] = each
+    return [each for each in plan if (each.required.model, each.required.scenario) in found]
+
+
 def missing_runs(plan: Sequence[PlannedEntry]) -> list[tuple[str, str]]:
     """Return the workloads and scenarios without a run; one run may serve the entries of all accuracies."""
-    return [*dict.fromkeys((each.required.workload, each.required.scenario) for each in plan if not each.run)]
+    return [
+        *dict.fromkeys((each.required.workload, each.required.scenario) for each in select_needed(plan) if not each.run)
+    ]
 
 
 def owed_tests(plan: Sequence[PlannedEntry]) -> list[tuple[str, str, str]]:
     """Return workload, scenario and name of each compliance test; one serves the entries of all accuracies."""
-    required = (each.required for each in plan)
+    required = (each.required for each in select_needed(plan))
     return [*dict.fromkeys((each.workload, each.scenario, test) for each in required for test in each.tests)]
 
 

@@ -9,13 +9,13 @@ Source: submission checker v4.1, ``get_power_metric``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from mlbench.contracts.load_pattern import MOMENT
 from mlbench.errors import DataError
+from mlbench.loadgen.logs import DetailLog
 from mlbench.records.run_record import ResultRecord
 from mlbench.records.work_record import EnergyRecord
 from mlbench.system.documents import read_text, refusal
@@ -30,12 +30,12 @@ _TIME, _WATTS = 1, 3
 """Places in a line, counted from 0."""
 
 
-def read_power(file: Path, detail: Mapping[str, Any], result: ResultRecord, issued: int | None) -> EnergyRecord:
+def read_power(file: Path, detail: DetailLog, result: ResultRecord, issued: int | None) -> EnergyRecord:
     """Return the energy of a performance test.
 
     Args:
         file: the ``spl.txt`` of the performance run.
-        detail: values of its detail log.
+        detail: its detail log.
         result: of the run.
         issued: how many samples it sent.
 
@@ -56,13 +56,13 @@ def read_power(file: Path, detail: Mapping[str, Any], result: ResultRecord, issu
     )
 
 
-def read_watts(file: Path, detail: Mapping[str, Any]) -> tuple[list[float], float]:
+def read_watts(file: Path, detail: DetailLog) -> tuple[list[float], float]:
     """Return the readings in W that count, at least one, and over how many seconds LoadGen measured.
 
     Raises:
         DataError: the file is missing or malformed, or has no reading while LoadGen measured.
     """
-    begin, end = _moment(detail.get("power_begin")), _moment(detail.get("power_end"))
+    begin, end = _moment(detail.values.get("power_begin")), _moment(detail.values.get("power_end"))
     written = [(moment, watts) for moment, watts in _readings(file) if watts > 0]
     readings = [watts for moment, watts in written if begin < moment < end]
     if not readings:

@@ -3,7 +3,7 @@
 The number is read from LoadGen's log and judged by mlbench's own rules, which are stricter than the official checker in
 known places: a run that LoadGen calls INVALID, or whose early stopping test failed, is INVALID here. Accuracy is held
 against the target of the closed division, also where the open one demands none. Replies are not in a tree, so the rules
-about them are not applied, and no imported run is called conformant. A result of another round is not read at all.
+about them are not applied, and no imported run is called conformant. A result is judged by the rules of its own round.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from mlbench.contracts.load_pattern import MOMENT
 from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import DetailLog
-from mlbench.records.run_record import AccuracyRecord, ImportRecord, ResultRecord, RunRecord, SeedsRecord, TargetRecord
+from mlbench.records.import_record import ImportRecord
+from mlbench.records.run_record import AccuracyRecord, ResultRecord, RunRecord, SeedsRecord, TargetRecord
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.records.store.run_folder import new_run_id
 from mlbench.records.work_record import EnergyRecord
@@ -32,6 +33,7 @@ from mlbench.submission.power import SPL, read_power
 from mlbench.submission.sources import Sources, Unread, read_sources
 from mlbench.submission.systems import UNKNOWN, environment_of, runtime_of
 from mlbench.submission.tree import DETAIL, ResultEntry
+from mlbench.submission.units import summary_unit
 from mlbench.submission.verdict import judge_result
 from mlbench.system.documents import refuse_odd_values
 from mlbench.version import __version__
@@ -46,7 +48,7 @@ def read_result(entry: ResultEntry, *, tag: str = "") -> tuple[RunRecord, list[U
     """Return the record of a result, and the files that would have told more.
 
     Raises:
-        DataError: it has no performance log that can be read, is of another round, or of no benchmark of v4.1.
+        DataError: it has no performance log that can be read, or is of a round or a benchmark without rules here.
     """
     with refuse_odd_values("its files"):
         sources = read_sources(entry)
@@ -58,23 +60,24 @@ def _result(sources: Sources, tag: str) -> RunRecord:
     rules = sources.benchmark.rules
     owner = f"{entry.submitter}/{entry.system}"
     created, log_sha256 = _creation_time(detail), _sha256(entry.performance / DETAIL)
-    samples = count_samples(detail, rules, scenario)
-    result = make_result(detail, rules, scenario, samples)
+    samples = count_samples(detail, rules, sources.measured)
+    result = make_result(detail, rules, scenario, samples, measured=sources.measured)
     energy = _energy(sources, result, samples)
-    load = dataclasses.asdict(_LoggedLoad.of(detail.values, scenario))
+    load = dataclasses.asdict(_LoggedLoad.of(detail, sources.measured))
     return RunRecord(
         run_id=_run_id(created, (entry.model, entry.submitter, entry.system, scenario.name), log_sha256[:8]),
         created=created,
         duration_ns=None,
         mlbench_version=__version__,
-        workload=rules.name,
+        round=entry.round.name,
+        workload=rules.workload,
         backend=owner,
         scenario=scenario.name,
         scenario_facts=ScenarioRecord.of(scenario),
         profile="full",
         tier="valid",
         weights="trained",
-        precision=_precision(sources.implementation),
+        precision=str(sources.implementation.get("weight_data_types") or UNKNOWN).strip().lower(),
         tag=tag,
         imported=_origin(sources, log_sha256),
         status="completed",
@@ -84,7 +87,7 @@ def _result(sources: Sources, tag: str) -> RunRecord:
         energy=energy,
         not_measured={"energy": _NO_POWER} if entry.has_power and not energy else {},
         loadgen_version=str(detail.values.get("loadgen_version", "")),
-        seeds=_seeds(detail.values),
+        seeds=_seeds(detail),
         samples=samples,
         load={name: value for name, value in load.items() if value is not None},
         limits=dataclasses.asdict(sources.limits),
@@ -117,11 +120,6 @@ def _sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _precision(implementation: Mapping[str, Any]) -> str:
-    """Return the format of the weights: ``int8``, or a list as the submitter wrote it."""
-    return str(implementation.get("weight_data_types") or UNKNOWN).strip().lower()
-
-
 def _origin(sources: Sources, log_sha256: str) -> ImportRecord:
     entry = sources.entry
     return ImportRecord(
@@ -131,6 +129,8 @@ def _origin(sources: Sources, log_sha256: str) -> ImportRecord:
         submitter=entry.submitter,
         system=entry.system,
         variant=sources.benchmark.variant,
+        inferred_from="" if sources.measured == sources.scenario else sources.measured.name,
+        summary_unit=summary_unit(sources.benchmark.rules, sources.scenario),
         description=dict(sources.description),
     )
 
@@ -138,8 +138,8 @@ def _origin(sources: Sources, log_sha256: str) -> ImportRecord:
 def _energy(sources: Sources, result: ResultRecord, samples: Mapping[str, int]) -> EnergyRecord | None:
     if not sources.entry.has_power:
         return None
-    values, issued = sources.detail.values, samples.get("issued")
-    return sources.if_readable(lambda file: read_power(file, values, result, issued), sources.entry.performance / SPL)
+    detail, issued = sources.detail, samples.get("issued")
+    return sources.if_readable(lambda file: read_power(file, detail, result, issued), sources.entry.performance / SPL)
 
 
 def _accuracy(test: AccuracyTest | None, targets: Sequence[Target]) -> AccuracyRecord | None:
@@ -156,8 +156,8 @@ def _judge_target(target: Target, score: float) -> TargetRecord:
     return TargetRecord.model_validate({**fields, "value": score, "is_met": target.is_met_by(score)})
 
 
-def _seeds(values: Mapping[str, Any]) -> SeedsRecord | None:
-    found = {name: values.get(f"effective_{name}_rng_seed") for name in SeedsRecord.model_fields}
+def _seeds(detail: DetailLog) -> SeedsRecord | None:
+    found = {name: detail.values.get(f"effective_{name}_rng_seed") for name in SeedsRecord.model_fields}
     return SeedsRecord.model_validate(found) if all(isinstance(each, int) for each in found.values()) else None
 
 
@@ -173,8 +173,9 @@ class _LoggedLoad:
     """Arrivals per second; None also in a scenario that has no such setting."""
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], scenario: Scenario) -> Self:
-        """Return the facts in the values of a detail log."""
+    def of(cls, detail: DetailLog, scenario: Scenario) -> Self:
+        """Return the facts in a detail log."""
+        values = detail.values
         sends_rate = "target_qps" in scenario.pattern.settings
         return cls(
             min_duration_ms=values.get("effective_min_duration_ms"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from mlbench.records.machine.environment import Environment
+from mlbench.records.environment import Environment
 from mlbench.records.machine.host_hardware import HostHardware
 from mlbench.submission.system_fields import (
     FREE_FIELDS,

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
 
 from mlbench.contracts.runtime_facts import RuntimeFacts
+from mlbench.records.environment import Allowance, Environment
 from mlbench.records.machine.accelerators import Accelerator
 from mlbench.records.machine.cpu import Cpu
-from mlbench.records.machine.environment import Allowance, Environment
 
 UNKNOWN = "unknown"
 
@@ -23,7 +22,7 @@ _MOST_OF_A_SYSTEM = 1_000_000
 """Cores or accelerators of all its nodes; each accelerator is listed."""
 
 
-def environment_of(owner: str, description: Mapping[str, Any]) -> Environment:
+def environment_of(owner: str, description: Mapping[str, object]) -> Environment:
     """Return the machine that a submitter describes; missing facts are unknown.
 
     Args:
@@ -60,7 +59,7 @@ def environment_of(owner: str, description: Mapping[str, Any]) -> Environment:
     )
 
 
-def runtime_of(description: Mapping[str, Any]) -> RuntimeFacts:
+def runtime_of(description: Mapping[str, object]) -> RuntimeFacts:
     """Return the software that a submitter names; versions are part of free text there."""
     names = ("framework", "other_software_stack")
     return RuntimeFacts(extra={name: str(description[name]) for name in names if description.get(name)})
@@ -72,12 +71,12 @@ def _accelerator(name: str) -> Accelerator:
     )
 
 
-def _text(description: Mapping[str, Any], key: str) -> str:
+def _text(description: Mapping[str, object], key: str) -> str:
     value = description.get(key)
     return value.strip() if isinstance(value, str) and value.strip() else UNKNOWN
 
 
-def _count(description: Mapping[str, Any], key: str) -> int | None:
+def _count(description: Mapping[str, object], key: str) -> int | None:
     """Return a number that some write as text; None for ``N/A``, whatever else is none, and more than there can be."""
     text = str(description.get(key, "")).strip()
     return int(text) if text.isdecimal() and len(text) <= _LONGEST_COUNT else None

@@ -10,8 +10,8 @@ from mlbench.records.run_record import RuleRecord, VerdictRecord
 from mlbench.rules.facts import RunFacts
 from mlbench.rules.tiers import RunLimits, Tier
 from mlbench.rules.verdict import judge
-from mlbench.submission.demands import category, performance_files
-from mlbench.submission.sources import Sources
+from mlbench.submission.demands import category, check_inferred, performance_files
+from mlbench.submission.sources import CONFIGURATION, Sources
 from mlbench.submission.tree import ACCURACY, MLPERF_CONF, USER_CONF
 
 _NO_REPLIES = "an official tree contains no replies"
@@ -28,6 +28,7 @@ def judge_result(sources: Sources) -> VerdictRecord:
     demands = (
         performance_files(entry),
         category(entry, sources.benchmark, sources.scenario, sources.description),
+        check_inferred(entry, sources.scenario, sources.measured, sources.description.get("system_type")),
         *(test.rules() if test else ()),
     )
     verdict = dataclasses.replace(verdict, results=(*verdict.results, *filter(None, demands)))
@@ -54,11 +55,11 @@ def judge_log(sources: Sources, detail: DetailLog, limits: RunLimits) -> list[Ru
 
 
 def _facts(sources: Sources) -> RunFacts:
-    rules, test = sources.benchmark.rules, sources.test
+    rules, test, checks = sources.benchmark.rules, sources.test, sources.entry.round.checks
     return RunFacts(
-        workload=rules.name,
+        workload=rules.workload,
         rules=rules,
-        scenario=sources.scenario,
+        scenario=sources.measured,
         tier=Tier.VALID,
         profile=Profile.FULL,
         weights=Weights.TRAINED,
@@ -71,5 +72,5 @@ def _facts(sources: Sources) -> RunFacts:
         targets=sources.targets,
         unscored_reason=f"the tree has no {ACCURACY} that can be read",
         equal_issue_configured=sources.equal_issue,
-        equal_issue_unknown=_NO_EQUAL_ISSUE,
+        equal_issue_unknown=_NO_EQUAL_ISSUE if checks.equal_issue_from == CONFIGURATION else "",
     )

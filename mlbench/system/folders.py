@@ -99,6 +99,11 @@ def network_token_file() -> Path:
     return system_settings_file().with_name("network.token")
 
 
+def own_rounds_folder() -> Path:
+    """Return the folder of rounds that the user adds: beside this machine's settings file."""
+    return system_settings_file().with_name("rounds")
+
+
 def tuned_settings_file() -> Path:
     """Return the file of what `mlbench tune` found for this machine: beside its settings file."""
     file = system_settings_file()

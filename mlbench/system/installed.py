@@ -83,12 +83,8 @@ def find_installed(group: str) -> Iterator[Installed]:
 
 def name_of(distribution: Distribution) -> str:
     """Return a distribution's name; where its metadata are damaged, the name of its folder, or ``?``."""
-    try:
-        found = _NAME.search(_headers(distribution))
-    except Exception:  # not UTF-8
-        found = None
-    if found:
-        return found[1]
+    if found := _header(_NAME, distribution):
+        return found
     folder = getattr(distribution, "_path", "")  # where the standard library keeps it, too; not there: no harm
     return os.path.basename(str(folder)).partition("-")[0] or UNNAMED
 
@@ -112,11 +108,16 @@ def find_distributions(names: Iterable[str]) -> dict[str, Distribution]:
 
 
 def _version(distribution: Distribution) -> str:
+    return _header(_VERSION, distribution) or UNKNOWN
+
+
+def _header(form: re.Pattern[str], distribution: Distribution) -> str:
+    """Return the value of a header; empty where there is none, or none that can be read."""
     try:
-        found = _VERSION.search(_headers(distribution))
+        found = form.search(_headers(distribution))
     except Exception:  # not UTF-8
-        return UNKNOWN
-    return found[1] if found else UNKNOWN
+        return ""
+    return found[1] if found else ""
 
 
 def _headers(distribution: Distribution) -> str:

@@ -8,6 +8,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +20,7 @@ from mlbench.contracts.model import Model
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.errors import MlbenchError, UnavailableError, UsageError, describe_error, first_line
 from mlbench.execution.awaited_reply import AwaitedReply
+from mlbench.system.guards import undo_on_error
 from mlbench.toolkit.event_loop_thread import EventLoopThread
 from mlbench.toolkit.streamed_answer import StreamedAnswer
 
@@ -102,11 +104,8 @@ class AsyncGenerationEngine(Engine):
             UnavailableError: it does not open.
         """
         self._loop = EventLoopThread(f"mlbench-{self.name}")
-        try:
+        with undo_on_error(partial(self._end, self._loop)):
             self._loop.call(self._await(self.open, "start"))
-        except BaseException:
-            self._end(self._loop)
-            raise
         return self
 
     def __exit__(

@@ -16,6 +16,7 @@ from mlbench.execution.export.tracing import (
     take_one_by_one,
     usual_sizes,
 )
+from mlbench.system.guards import convert_errors
 
 if TYPE_CHECKING:
     import torch
@@ -30,13 +31,11 @@ def graph_step(graph: Graph, done: str) -> Iterator[None]:
     """
     import torch
 
-    try:
-        with quiet(), torch.no_grad():
-            yield
-    except GraphError:
-        raise
-    except Exception as error:  # torch's compilers raise anything, from deep inside
-        raise GraphError(f"graph {graph.name} cannot be {done}: {root_reason(error)}.") from error
+    def refuse(error: Exception) -> GraphError:
+        return GraphError(f"graph {graph.name} cannot be {done}: {root_reason(error)}.")
+
+    with convert_errors(refuse, passes=GraphError), quiet(), torch.no_grad():
+        yield
 
 
 def export_program(graph: Graph, module: torch.nn.Module, *, strict: bool = False) -> torch.export.ExportedProgram:

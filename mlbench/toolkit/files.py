@@ -85,6 +85,8 @@ def load_weights(path: Path, *, sha256: str = "", md5: str = "", hint: str = "")
             state = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(state, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
         raise DataError(f"weights file contains no state dict: {path}.", hint=hint)
+    if short := [name for name, each in state.items() if each.is_floating_point() and each.element_size() < 2]:
+        raise DataError(f"{path} stores {short[0]} as {state[short[0]].dtype}, without a scale.", hint=UNREAD_HINT)
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
 
 

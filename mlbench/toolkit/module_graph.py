@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
+"""Yields inputs of a graph, by name."""
+
 TOLERANCES: Mapping[Precision, Tolerance] = {
     Precision.FP32: Tolerance(absolute=1e-4, relative=1e-4),
     Precision.BF16: Tolerance(absolute=0.1, relative=0.1),
@@ -37,7 +40,7 @@ class ModuleGraph(Graph):
         fingerprint: str,
         build_at: Callable[[Precision], torch.nn.Module] | None = None,
         state: tuple[TensorSpec, ...] = (),
-        calibrate: Callable[[], Iterator[Mapping[str, np.ndarray]]] | None = None,
+        calibrate: Calibrate | None = None,
         tolerances: Mapping[Precision, Tolerance] = TOLERANCES,
         code: Collection[str] = (),
     ) -> None:
@@ -114,3 +117,12 @@ def module_of(build: Callable[..., Any]) -> str:
     while isinstance(build, partial):
         build = build.func
     return getattr(build, "__module__", None) or type(build).__module__
+
+
+def build_seeded(build: Callable[[], torch.nn.Module], *, seed: int) -> torch.nn.Module:
+    """Return a module whose weights are drawn from a seed; the caller's random state is left as it was."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,9 @@ from mlbench.contracts.graph import TensorSpec, Tolerance
 from mlbench.contracts.precision import Precision
 from mlbench.errors import GraphError
 from mlbench.toolkit.files import verify_file
-from mlbench.toolkit.module_graph import TOLERANCES, ModuleGraph
+from mlbench.toolkit.module_graph import TOLERANCES, Calibrate, ModuleGraph
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
 
@@ -28,7 +27,7 @@ class OnnxFileGraph(ModuleGraph):
         md5: str,
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
-        calibrate: Callable[[], Iterator[Mapping[str, np.ndarray]]] | None = None,
+        calibrate: Calibrate | None = None,
         tolerances: Mapping[Precision, Tolerance] = TOLERANCES,
         hint: str = "",
     ) -> None:

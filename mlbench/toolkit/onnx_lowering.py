@@ -38,7 +38,8 @@ def lower_onnx(graph: Graph, precision: Precision) -> Path:
     """Return the path of the graph's ONNX file in fp16 or bf16, made once and kept in the cache.
 
     Matrix products and convolutions are computed in it, and what needs range or digits (softmax, norms, sums) in fp32.
-    Inputs and outputs keep their types, but `Graph.state` is in the lower precision.
+    Inputs and outputs keep their types, but `Graph.state` is in the lower precision unless it keeps
+    its types.
 
     Raises:
         GraphError: the file has control flow.
@@ -56,7 +57,8 @@ def lower_onnx(graph: Graph, precision: Precision) -> Path:
         described = onnx.shape_inference.infer_shapes(onnx.load(exported, load_external_data=False))
         model = onnx.load(exported)
         is_large = any(map(onnx.external_data_helper.uses_external_data, described.graph.initializer))
-        _Lowering(model, kinds[precision], _types(described), {spec.name for spec in graph.state}).apply()
+        state = () if graph.state_keeps_types else {spec.name for spec in graph.state}
+        _Lowering(model, kinds[precision], _types(described), state).apply()
         onnx.save(model, folder / name, save_as_external_data=is_large, location=f"{name}.data")
 
     made_from = [onnx_identity(graph, exported), str(precision), onnx.__version__, __version__]

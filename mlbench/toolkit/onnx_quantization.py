@@ -19,8 +19,9 @@ import onnxruntime
 from onnxruntime import quantization
 
 from mlbench.contracts.graph import Graph
-from mlbench.errors import GraphError, MlbenchError
+from mlbench.errors import GraphError
 from mlbench.execution.export.compile_cache import build_once
+from mlbench.system.guards import convert_errors
 from mlbench.system.processor import machine_flags
 from mlbench.toolkit.onnx_fingerprint import onnx_identity
 from mlbench.toolkit.onnx_lowering import OPSET
@@ -58,19 +59,21 @@ class Scheme(StrEnum):
 def quantize_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
     """Return the path of the graph's quantised file, made once and kept in the cache.
 
-    Activations have fixed ranges, taken from the graph's calibration inputs. In a graph with state they have the ranges
-    of each call: what a calibration input finds in the state would be zeros. Only ``Scheme.UNSIGNED`` can do that.
+    Activations have fixed ranges, taken from the graph's calibration inputs. In a graph with state that these leave out
+    they have the ranges of each call: a calibration input would find zeros in the state. Only ``Scheme.UNSIGNED`` can
+    do that.
 
     Raises:
-        GraphError: ONNX Runtime cannot quantise the graph; or it has no calibration inputs, or state in a scheme that
-            needs them.
+        GraphError: ONNX Runtime cannot quantise the graph; or its calibration inputs, or the state among them, are
+            missing in a scheme that needs them.
     """
-    if graph.state and scheme is Scheme.UNSIGNED:
-        made_from: Mapping[str, Any] = {"settings": [per_channel, MATRIX_PRODUCTS, saturates()]}
-        return _build_file(graph, scheme, made_from, partial(_quantize_by_call, per_channel=per_channel))
-    inputs = iter(()) if graph.state else graph.calibration()
-    first = next(inputs, None)
-    if first is None:
+    inputs = graph.calibration()
+    first = next(inputs, {})
+    lacks_state = any(spec.name not in first for spec in graph.state)
+    if lacks_state and scheme is Scheme.UNSIGNED:
+        settings: Mapping[str, Any] = {"settings": [per_channel, MATRIX_PRODUCTS, saturates()]}
+        return _build_file(graph, scheme, settings, partial(_quantize_by_call, per_channel=per_channel))
+    if lacks_state or not first:
         reason = "state, so ranges are not known beforehand" if graph.state else "no calibration inputs"
         raise GraphError(f"graph {graph.name} has {reason}: {scheme} needs them.", hint="Choose another precision.")
     made_from = {
@@ -99,16 +102,14 @@ def _build_file(
     exported, name = graph.onnx(), f"{graph.name}.{precision}.onnx"
     versions = [onnxruntime.__version__, __version__]
 
+    def refuse(error: Exception) -> GraphError:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
+        return GraphError(f"ONNX Runtime cannot quantise graph {graph.name}: {reason}")
+
     def fill(folder: Path) -> None:
         logger.info("quantising %s to %s", graph.name, precision)
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):
-                quantize(exported, folder / name)
-        except MlbenchError:  # a calibration input that cannot be read
-            raise
-        except Exception as error:  # the quantiser raises anything, from deep inside
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
-            raise GraphError(f"ONNX Runtime cannot quantise graph {graph.name}: {reason}") from error
+        with convert_errors(refuse), contextlib.redirect_stdout(io.StringIO()):
+            quantize(exported, folder / name)
 
     return build_once("quantized", {**onnx_identity(graph, exported), "versions": versions, **made_from}, fill) / name
 

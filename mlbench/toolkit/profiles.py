@@ -14,7 +14,7 @@ from mlbench.contracts.metric import OutputReference, Target
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Weights
 from mlbench.errors import DataError, UsageError
-from mlbench.rules.official import rescaled_targets
+from mlbench.rules.official import WorkloadRules, rescaled_targets
 from mlbench.toolkit.mini_folder import DESCRIPTION, MiniFolder, read_mini
 from mlbench.toolkit.official_form import FileForm, read_form
 from mlbench.toolkit.output_references import read_output_reference
@@ -52,6 +52,18 @@ class ProfileParts(ABC):
     def deviations(self) -> tuple[str, ...]:
         """Differences of its files from the official ones: ``planes 8, not 64``."""
         return ()
+
+    @property
+    def stores(self) -> str:
+        """Format of the weights in its files, where these are quantised: ``int4-gptq``."""
+        return ""
+
+    def on_device(self) -> ProfileParts:
+        """Return the parts for a backend with memory of its own (`Memory.DEVICE`).
+
+        Replies are the same, and so are files: these parts say where they deviate.
+        """
+        return self
 
 
 class OneGraph(ProfileParts):
@@ -98,11 +110,11 @@ class ShippedProfile(ProfileParts):
         found: Self = _read_shipped(cls)
         return found
 
-    def targets(self, rules: str) -> tuple[Target, ...]:
+    def targets(self, rules: WorkloadRules) -> tuple[Target, ...]:
         """Return the targets: the official shares of this profile's own reference.
 
         Args:
-            rules: LoadGen's name of the workload.
+            rules: the workload's in the run's round.
 
         Raises:
             DataError: `mini.toml` has no reference for an official score.
@@ -117,7 +129,7 @@ class ShippedProfile(ProfileParts):
         """
         return tuple(each.scaled_to(self.reference_score(each.score)) for each in rules.targets)
 
-    def rescaled_targets(self, rules: str, **factors: Mapping[str, float]) -> tuple[Target, ...]:
+    def rescaled_targets(self, rules: WorkloadRules, **factors: Mapping[str, float]) -> tuple[Target, ...]:
         """Return the official targets around this profile's reference; ``factors`` are those of `rescaled_targets`."""
         return rescaled_targets(rules, self.reference_score, **factors)
 

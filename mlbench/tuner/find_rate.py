@@ -9,7 +9,7 @@ from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
 from mlbench.planning.requests import ResolvedRequest
 from mlbench.records.run_record import RunRecord
-from mlbench.tuner.search.rate_search import Found, NotFound, Observation, RateSearch, RateTrial
+from mlbench.toolkit.rate_search import RateFound, RateNotFound, RateObservation, RateSearch, RateTrial
 from mlbench.tuner.stored_trials import StoredTrials
 from mlbench.tuner.trial_maker import OverBudgetError, RunMaker, TrialMaker
 from mlbench.tuner.trial_runs import TrialRuns, check_completed
@@ -29,7 +29,7 @@ _BEGIN_ALONE = 0.6
 class TuneOutcome:
     """The result of a search."""
 
-    found: Found | None
+    found: RateFound | None
     reason: str
     """Reason for a missing rate, or for the end of the search for a higher one; empty otherwise."""
     search: RateSearch | None
@@ -46,7 +46,7 @@ def find_rate(  # noqa: PLR0913 - a search has these parts
     *,
     budget_s: float = float("inf"),
     fresh: bool = False,
-    on_observation: Callable[[Observation, bool], None] = lambda observation, is_stored: None,
+    on_observation: Callable[[RateObservation, bool], None] = lambda observation, is_stored: None,
 ) -> TuneOutcome:
     """Search for the highest rate at which runs are valid again.
 
@@ -74,7 +74,7 @@ class _Tune:
         plan: TunePlan,
         runs: TrialRuns,
         maker: TrialMaker,
-        on_observation: Callable[[Observation, bool], None],
+        on_observation: Callable[[RateObservation, bool], None],
     ) -> None:
         self._plan = plan
         self._runs = runs
@@ -91,10 +91,10 @@ class _Tune:
         except OverBudgetError:
             found = search.proven() if search else None
             return self._outcome(found, "the budget is used up; the same command continues from here", search)
-        reason = step.reason if isinstance(step, NotFound) else ""
-        return self._outcome(step if isinstance(step, Found) else None, reason, search)
+        reason = step.reason if isinstance(step, RateNotFound) else ""
+        return self._outcome(step if isinstance(step, RateFound) else None, reason, search)
 
-    def _outcome(self, found: Found | None, reason: str, search: RateSearch | None) -> TuneOutcome:
+    def _outcome(self, found: RateFound | None, reason: str, search: RateSearch | None) -> TuneOutcome:
         records = tuple(self._records[each.run_id] for each in found.runs) if found else ()
         return TuneOutcome(found=found, reason=reason, search=search, made=self._maker.made, records=records)
 
@@ -128,7 +128,7 @@ class _Tune:
                 hint="No rate keeps it.",
             )
 
-    def _try(self, trial: RateTrial, search: RateSearch) -> Observation:
+    def _try(self, trial: RateTrial, search: RateSearch) -> RateObservation:
         kind = trial.is_full, trial.rate_per_s
         same = [each for each in search.observations if (each.is_full, each.rate_per_s) == kind]
         request = self._runs.of(trial, repeat=len(same) + 1)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from mlbench.errors import UsageError
+from mlbench.toolkit.times import parse_time_ns
 
 _SETTINGS = {"latency": "latency_limit_ms", "ttft": "ttft_limit_ms", "tpot": "tpot_limit_ms"}
 LIMITS = tuple(_SETTINGS.values())
 """The settings, without their prefix ``load.``."""
 
-_UNITS_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 _EXAMPLE = "Give it like ttft=1s, tpot=50ms or latency=10ms."
 
 
@@ -34,13 +33,10 @@ def settings_of_limits(limits: Iterable[str]) -> Mapping[str, float]:
 
 
 def _milliseconds(text: str, value: str) -> float:
-    parts = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([a-z]*)", value)
-    if not parts:
-        raise UsageError(f"--limit {text!r} is not a time.", hint=_EXAMPLE)
-    number, unit = parts.groups()
-    if unit not in _UNITS_MS:
-        problem = f"has the unit {unit!r}" if unit else "has no unit"
-        raise UsageError(f"--limit {text!r} {problem}; units are {', '.join(_UNITS_MS)}.", hint=_EXAMPLE)
-    if not float(number):
+    try:
+        time_ns = parse_time_ns(value)
+    except ValueError as error:
+        raise UsageError(f"--limit {text!r} {error}.", hint=_EXAMPLE) from None
+    if not time_ns:
         raise UsageError(f"--limit {text!r} is not above 0.", hint=_EXAMPLE)
-    return float(number) * _UNITS_MS[unit]
+    return time_ns / 1e6

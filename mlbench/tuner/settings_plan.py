@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.rules import Tokens
@@ -13,13 +13,15 @@ from mlbench.contracts.tunable import Tunable
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
-from mlbench.planning.requests import ResolvedRequest, resolve
-from mlbench.rules.own import rules_of
+from mlbench.planning.requests import ResolvedRequest, request_rules, resolve
 from mlbench.rules.tiers import run_length
 from mlbench.settings.layers import fields_of
 from mlbench.tuner.search.settings_search import FINALISTS, REPEATS, Knob, KnobValues, SettingsTrial, longest_search
 from mlbench.tuner.trial_runs import asking, probing
 from mlbench.tuner.tune_plan import AROUND_S, TuneRequest
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _PROBE_S = 3.0
 """What a short trial measures, usually."""
@@ -82,19 +84,19 @@ def plan_settings(request: TuneRequest, plugins: Plugins) -> SettingsPlan:
     scenario = plugins.scenario(request.scenario)
     if request.limits:
         raise UsageError(f"{scenario.name} is not judged by a latency, so --limit has no meaning there.")
-    workload = plugins.workload(request.workload)
+    rules = request_rules(request, plugins)
     base = resolve(request.run_in(scenario), plugins)
     templates = {"execution": EnginePlan(), "backend": plugins.backend(request.backend).options}
-    program = "batch" if rules_of(workload).tokens is Tokens.NONE else "generation"
+    program = "batch" if rules.tokens is Tokens.NONE else "generation"
     knobs = tuple(each for each in _knobs(templates, base, program) if each.key not in request.overrides)
     if not knobs:
         raise UsageError(f"{request.backend} has no setting that may vary, but those given with --set.")
-    length_ms, _ = run_length(workload, scenario, request.tier)
+    length_ms, _ = run_length(rules, scenario, request.tier)
     load = base.settings.fill("load", LoadSettings())
     return SettingsPlan(request=request, base=base, knobs=knobs, full_s=(load.min_duration_ms or length_ms) / 1000)
 
 
-def _knobs(templates: dict[str, Any], base: ResolvedRequest, program: str) -> Iterator[Knob]:
+def _knobs(templates: Mapping[str, DataclassInstance], base: ResolvedRequest, program: str) -> Iterator[Knob]:
     """Yield the tunable settings for a kind of program, with their current value among the values."""
     cores = len(physical_cores())
     for key, (wanted, _) in fields_of(templates):

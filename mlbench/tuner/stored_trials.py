@@ -8,13 +8,14 @@ from pathlib import Path
 
 from mlbench.errors import MlbenchError
 from mlbench.planning.requests import ResolvedRequest
-from mlbench.records.machine.environment import Environment, observe_environment
+from mlbench.records.environment import Environment, observe_environment
+from mlbench.records.facts import KIND
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.reading import read_all
 from mlbench.records.store.run_names import has_record, names_in
 from mlbench.running.turns import why_not_again
 
-_KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision", "tag", "repeat")
+_KIND = (*KIND, "tag", "repeat")
 
 
 class StoredTrials:

@@ -12,7 +12,7 @@ from mlbench.errors import InvalidRunError
 from mlbench.planning.requests import ResolvedRequest, RunRequest, resolve
 from mlbench.records.run_record import RunRecord
 from mlbench.rules.tiers import Tier
-from mlbench.tuner.search.rate_search import Observation, RateTrial
+from mlbench.toolkit.rate_search import RateObservation, RateTrial
 from mlbench.tuner.tune_plan import PROBE_TAG, PROBES, SEARCHED, TunePlan
 
 _SPEED_QUERIES = 256, 64
@@ -41,7 +41,7 @@ class TrialRuns:
     def of(self, trial: RateTrial, repeat: int) -> ResolvedRequest:
         """Return the run of a trial, the n-th of its kind at its rate."""
         plan = self.plan
-        chosen: dict[str, Any] = {SEARCHED: trial.rate_per_s, "load.end_at_late_share": trial.end_at_late_share}
+        chosen: dict[str, object] = {SEARCHED: trial.rate_per_s, "load.end_at_late_share": trial.end_at_late_share}
         if trial.is_full:
             overrides = {**plan.base.overrides, **chosen}
             return replace(resolve(asking(plan.base, overrides=overrides), self.plugins), repeat=repeat)
@@ -51,10 +51,10 @@ class TrialRuns:
             chosen["load.performance_sample_count"] = plan.goal.probe_queries
         return replace(self._probe(plan.scenario, {**plan.base.overrides, **chosen}), repeat=repeat)
 
-    def _probe(self, scenario: Scenario, overrides: dict[str, Any]) -> ResolvedRequest:
+    def _probe(self, scenario: Scenario, overrides: dict[str, object]) -> ResolvedRequest:
         return resolve(probing(self.plan.base, scenario=scenario.name, overrides=overrides), self.plugins)
 
-    def observation(self, trial: RateTrial, record: RunRecord) -> Observation:
+    def observation(self, trial: RateTrial, record: RunRecord) -> RateObservation:
         """Return the result of a run.
 
         Raises:
@@ -63,7 +63,7 @@ class TrialRuns:
         _check_rules(record, is_full=trial.is_full)
         assert record.verdict
         answered, late = _late(record, self.plan.limits.tokens)
-        return Observation(
+        return RateObservation(
             rate_per_s=trial.rate_per_s,
             is_full=trial.is_full,
             answered=answered,

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
-from mlbench.planning.requests import ResolvedRequest, RunRequest, resolve
-from mlbench.rules.own import rules_of
+from mlbench.planning.requests import ResolvedRequest, RunRequest, request_rules, resolve
 from mlbench.rules.tiers import RunLimits, Tier, latency_limits, run_length, with_own_limits
-from mlbench.tuner.search.rate_search import Goal
+from mlbench.toolkit.rate_search import RateGoal
 
 PROBES = ".probes"
 """In the results folder: the runs that only look for the rate. Hidden, so that none of them counts as a result."""
@@ -61,7 +60,7 @@ class TunePlan:
     scenario: Scenario
     limits: RunLimits
     """Those of latencies are in force; the others the rules'."""
-    goal: Goal
+    goal: RateGoal
     speeds: tuple[Scenario, ...]
     """The scenarios in which the speed is measured first, to know where to begin."""
 
@@ -85,14 +84,14 @@ def plan_tune(request: TuneRequest, plugins: Plugins) -> TunePlan:
         if key in request.overrides:
             raise UsageError(f"{key} is given with --set.", hint=f"`{request.tag}` chooses it.")
     base = resolve(request.run_in(scenario), plugins)
-    load = base.settings.fill("load", LoadSettings())
-    limits = with_own_limits(latency_limits(workload, scenario, request.profile), load)
+    load, rules = base.settings.fill("load", LoadSettings()), request_rules(request, plugins)
+    limits = with_own_limits(latency_limits(rules, workload, scenario, request.profile), load)
     return TunePlan(
         request=request,
         base=base,
         scenario=scenario,
         limits=limits,
-        goal=_goal(load, scenario, run_length(workload, scenario, request.tier), limits),
+        goal=_goal(load, scenario, run_length(rules, scenario, request.tier), limits),
         speeds=_speeds(request, plugins),
     )
 
@@ -103,10 +102,9 @@ def _scenario(request: TuneRequest, plugins: Plugins) -> Scenario:
     Raises:
         UsageError: it sends no rate, or the rules do not define it.
     """
-    workload = plugins.workload(request.workload)
-    defined = rules_of(workload).scenarios
-    at_a_rate = [each for each in plugins.scenarios.values() if each.sends_rate and each.loadgen in defined]
-    names = " or ".join(each.name for each in at_a_rate if each.name in defined) or "none"
+    workload, rules = plugins.workload(request.workload), request_rules(request, plugins)
+    at_a_rate = [each for each in plugins.scenarios.values() if each.sends_rate and each.official in rules.scenarios]
+    names = " or ".join(each.name for each in at_a_rate if each.name in rules.scenarios) or "none"
     if not request.scenario:
         if not at_a_rate:
             raise UsageError(f"{workload.name} has no Server scenario, which mlbench {request.tag} needs.")
@@ -123,19 +121,19 @@ def _scenario(request: TuneRequest, plugins: Plugins) -> Scenario:
 
 def _speeds(request: TuneRequest, plugins: Plugins) -> tuple[Scenario, ...]:
     """Return a scenario that sends everything at once and one that waits for each answer, as far as there are such."""
-    rules = rules_of(plugins.workload(request.workload))
+    rules = request_rules(request, plugins)
     defined = [each for each in plugins.scenarios.values() if each.name in rules.scenarios]
     together = [each for each in defined if each.sends_all_at_once][:1]
     alone = [each for each in defined if each.waits_for_answers and not each.has_query_size][:1]
     return (*together, *alone)
 
 
-def _goal(load: LoadSettings, scenario: Scenario, length: tuple[int, int], limits: RunLimits) -> Goal:
+def _goal(load: LoadSettings, scenario: Scenario, length: tuple[int, int], limits: RunLimits) -> RateGoal:
     percentile = scenario.percentile or 0.99
     full_s = (load.min_duration_ms or length[0]) / 1000
     full_queries = load.min_query_count or length[1]
     longest_ms = limits.server_latency_ms or limits.ttft_ms or 0
-    return Goal(
+    return RateGoal(
         percentile=percentile,
         full_s=full_s,
         full_queries=full_queries,

@@ -38,7 +38,7 @@ def check_place(file: Path) -> None:
     _entries(file)
 
 
-def save_entry(file: Path, when: Mapping[str, str], values: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+def save_entry(file: Path, when: Mapping[str, str], values: Mapping[str, object], found: Mapping[str, object]) -> None:
     """Save settings for runs with these conditions and limits, instead of an older entry for the same; others are kept.
 
     Args:
@@ -59,7 +59,7 @@ def save_entry(file: Path, when: Mapping[str, str], values: Mapping[str, Any], f
     write_whole(file, _HEADER + "".join(_lines([*kept, {**entry, "found": dict(found)}])))
 
 
-def _limits(found: Mapping[str, Any]) -> tuple[Any, ...]:
+def _limits(found: Mapping[str, object]) -> tuple[Any, ...]:
     return tuple(found.get(name) for name in LIMITS)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlbench.contracts.statistics import BatchStatistics, EngineStatistics, GenerationStatistics, InstanceStatistics
+from mlbench.system.documents import JsonObject
+from mlbench.wire.json_values import value_of_json
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-_KINDS: Mapping[str, Any] = {
+_KINDS: Mapping[str, type[EngineStatistics]] = {
     "generation": GenerationStatistics,
     "batch": BatchStatistics,
     "engine": EngineStatistics,
@@ -56,7 +54,7 @@ def statistics_to_json(statistics: EngineStatistics) -> dict[str, Any]:
     return found | beside | ({"extra": apart} if apart else {})
 
 
-def statistics_from_json(values: Mapping[str, Any]) -> EngineStatistics:
+def statistics_from_json(values: JsonObject) -> EngineStatistics:
     """Return the statistics in a JSON object, of the class that its ``kind`` says.
 
     Older records have no kind: there an object with a name of `BatchStatistics` or `GenerationStatistics` is one of
@@ -70,10 +68,10 @@ def statistics_from_json(values: Mapping[str, Any]) -> EngineStatistics:
     names = _own_names(kind) | _COMMON - _APART
     known = {name: value for name, value in values.items() if name in names}
     try:
-        found = _adapter(kind).validate_json(json.dumps(known), strict=True)
+        found = value_of_json(kind, known)
     except ValidationError as error:
         known = {name: known[name] for name in known.keys() - {each["loc"][0] for each in error.errors()}}
-        found = _adapter(kind).validate_json(json.dumps(known), strict=True)
+        found = value_of_json(kind, known)
     instances = _instances_from_json(values.get("by_instance"))
     apart = values["extra"] if stated and isinstance(values.get("extra"), dict) else {}
     is_read = {"by_instance": bool(instances), "extra": bool(apart), _KIND: stated is not None}
@@ -81,13 +79,13 @@ def statistics_from_json(values: Mapping[str, Any]) -> EngineStatistics:
     return replace(found, by_instance=instances, extra=beside | apart)
 
 
-def _stated_kind(values: Mapping[str, Any]) -> Any:
+def _stated_kind(values: JsonObject) -> type[EngineStatistics] | None:
     """Return the class that a JSON object names; None of an older one, which has none or another thing by that name."""
     name = values.get(_KIND)
     return _KINDS.get(name) if isinstance(name, str) else None
 
 
-def _kind_by_names(values: Mapping[str, Any]) -> Any:
+def _kind_by_names(values: JsonObject) -> type[EngineStatistics]:
     return next((kind for kind in _KINDS.values() if not _own_names(kind).isdisjoint(values)), EngineStatistics)
 
 
@@ -97,16 +95,8 @@ def _reserved_names() -> frozenset[str]:
     return frozenset(each.name for kind in _KINDS.values() for each in fields(kind)) | {_KIND, "processors", "ended"}
 
 
-@cache
 def _own_names(kind: type[EngineStatistics]) -> frozenset[str]:
     return frozenset(each.name for each in fields(kind)) - _COMMON
-
-
-@cache
-def _adapter(kind: type[EngineStatistics]) -> TypeAdapter[EngineStatistics]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
 
 
 def _plain(value: object) -> object:
@@ -115,7 +105,7 @@ def _plain(value: object) -> object:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
-def _device(values: Mapping[str, Any]) -> str:
+def _device(values: JsonObject) -> str:
     device = values.get("device")
     return device if isinstance(device, str) else ""
 

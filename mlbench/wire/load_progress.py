@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +33,6 @@ class LoadProgress:
 
     counts: SampleCounts
     demand: Demand
-
-    @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self | None:
-        """Return the progress in a message of the run's process; None if it is not about a test."""
-        counts, demand = ([field.name for field in dataclasses.fields(part)] for part in (SampleCounts, Demand))
-        if not facts.keys() >= {*counts, *demand}:
-            return None
-        return cls(
-            counts=SampleCounts(**{name: facts[name] for name in counts}),
-            demand=Demand(**{name: facts[name] for name in demand}),
-        )
-
-    @property
-    def facts(self) -> Mapping[str, float]:
-        """What a message of the run's process says of it, by name."""
-        return {**dataclasses.asdict(self.counts), **dataclasses.asdict(self.demand)}
 
     @property
     def samples(self) -> int:

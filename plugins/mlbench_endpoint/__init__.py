@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import click
+from typing import TYPE_CHECKING
 
 from mlbench import Backend, Scenario, Workload, hookimpl
+
+if TYPE_CHECKING:
+    import click
 
 
 @hookimpl
@@ -18,22 +21,23 @@ def mlbench_backends() -> list[Backend]:
 @hookimpl(tryfirst=True)  # hooks are collected from the last one on: it is listed behind the official ones
 def mlbench_workloads() -> list[Workload]:
     """Return the workload of a server's own model."""
-    from mlbench_endpoint.workload import PromptsWorkload
+    from mlbench_endpoint.loads.workload import PromptsWorkload, VectorsWorkload
 
-    return [PromptsWorkload()]
+    return [PromptsWorkload(), VectorsWorkload()]
 
 
 @hookimpl
 def mlbench_scenarios() -> list[Scenario]:
     """Return the scenarios that load a server."""
-    from mlbench_endpoint.scenarios import CONCURRENCY, RATE
+    from mlbench_endpoint.loads.scenarios import CONCURRENCY, RATE, SCHEDULE
 
-    return [RATE, CONCURRENCY]
+    return [RATE, CONCURRENCY, SCHEDULE]
 
 
 @hookimpl
 def mlbench_commands() -> list[click.Command]:
-    """Return the command that measures a server under several loads."""
-    from mlbench_endpoint.command import bench_endpoint
+    """Return the command that measures a server under several loads, and the one that serves words to try it."""
+    from mlbench_endpoint.mock_server.command import mock_server
+    from mlbench_endpoint.sweep.command import bench_endpoint
 
-    return [bench_endpoint]
+    return [bench_endpoint, mock_server]

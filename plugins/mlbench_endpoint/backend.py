@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from mlbench import Backend, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import find_versions
 from mlbench_endpoint.api import Api
+from mlbench_endpoint.client.access import Access, find_targets
 from mlbench_endpoint.options import ONLY_KSERVE, EndpointOptions
 
 if TYPE_CHECKING:
     from mlbench import Engine, EnginePlan, GenerationProgram, Model
-    from mlbench_endpoint.kserve import ServerFacts
+    from mlbench_endpoint.kserve.protocol import ServerFacts
     from mlbench_endpoint.request_format import RequestFormat
+    from mlbench_endpoint.servers.server_watch import ServerWatch
+    from mlbench_endpoint.sweep.same_answers import LoneAnswer
     from mlbench_endpoint.text_format import TextRequestFormat
 
-EXAMPLE = "--set backend.url=http://localhost:8000/v1 (with backend.protocol=kserve without /v1)"
+
+UNKNOWN = Precision("unknown")
+"""Precision of a server unless the user says it: servers do not report theirs."""
 
 
 class Endpoint(Backend):
@@ -30,6 +37,7 @@ class Endpoint(Backend):
 
     def __init__(self) -> None:
         self._served: list[ServerFacts] = []  # shared with the copies that other options make
+        self._instance = ""
 
     def probe(self) -> Probe:
         """Look for the HTTP library.
@@ -46,19 +54,21 @@ class Endpoint(Backend):
         return Probe(
             is_available=True,
             devices=("server",),
-            precisions=(Precision.BF16, Precision.FP16, Precision.FP8, Precision.FP32, Precision.INT8),
+            precisions=(UNKNOWN, Precision.BF16, Precision.FP16, Precision.FP8, Precision.FP32, Precision.INT8),
             versions=versions,
             rank=-50,
         )
 
     def instance(self, number: int, of: int) -> Self:
-        """Refuse to start a server for each of several instances."""
+        """Return the backend of one process; refuse to start a server for each of several."""
         if of > 1 and self.options.start:
             raise UsageError(
                 f"execution.instances is {of}, but backend.start would start as many servers.",
                 hint="Start them yourself, and name them in backend.url.",
             )
-        return self
+        numbered = copy(self)
+        numbered._instance = f"-{number}" if of > 1 else ""
+        return numbered
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine that sends the requests of the workload's program.
@@ -82,8 +92,11 @@ class Endpoint(Backend):
         return self._text_engine(model, model.program)
 
     def _text_engine(self, model: Model, program: GenerationProgram) -> Engine:
-        from mlbench_endpoint.engine import EndpointEngine
-        from mlbench_endpoint.started_server import StartedServer, server_command
+        from mlbench_endpoint.client.request_times import REQUESTS_NAME
+        from mlbench_endpoint.client.settings import ClientSettings
+        from mlbench_endpoint.engine import EndpointEngine, ServerSide
+        from mlbench_endpoint.servers.started_server import StartedServer, server_command
+        from mlbench_endpoint.sweep.service_limits import ServiceLimits
 
         options = self.options
         for name in ONLY_KSERVE:
@@ -94,15 +107,50 @@ class Endpoint(Backend):
             command = server_command(options, model.files)
             options = replace(options, url=command.url, model=command.model)
             server = StartedServer(command, self.folder, options.start_timeout_s)
-        targets = _targets(options.url)
-        _find_key(options.key_variable)
-        return EndpointEngine(options, targets, program, _format(model, options), server)
+        targets = find_targets(options.url)
+        Access.of_options(options)  # reports what is missing
+        ServiceLimits.of_text(options.slo)
+        file = self.folder / REQUESTS_NAME.format(self._instance) if self.folder else None
+        form = _format(model, options)
+        settings = ClientSettings(targets=targets, fields=form.common, format=form.answer, options=options)
+        return EndpointEngine(
+            settings,
+            program,
+            form,
+            ServerSide(started=server, watch=self._watch(targets), alone=self._alone(program)),
+            file,
+        )
+
+    def _alone(self, program: GenerationProgram) -> Mapping[str, LoneAnswer] | None:
+        """Return the answers alone, with which those of the run are compared; None: they are not compared."""
+        from mlbench_endpoint.loads.text_program import TextProgram
+        from mlbench_endpoint.sweep.same_answers import read_alone
+
+        if not self.options.alone:
+            return None
+        if not isinstance(program, TextProgram):
+            raise UsageError("backend.alone is for the workload prompts.", hint="Leave it out.")
+        return read_alone(Path(self.options.alone))
+
+    def _watch(self, targets: Sequence[str]) -> ServerWatch | None:
+        """Return the watch of the servers' metrics, which one process has."""
+        from mlbench_endpoint.servers.server_metrics import METRICS_NAME
+        from mlbench_endpoint.servers.server_watch import ServerWatch, settings_of
+
+        options, is_alone = self.options, not self._instance
+        found = settings_of(options, targets)
+        if found is None or self._instance not in ("", "-0"):
+            return None
+        file = self.folder / METRICS_NAME.format(self._instance) if self.folder else None
+        return ServerWatch(found, is_required=options.metrics != "auto", file=file, is_alone=is_alone)
 
     def _graph_engine(self, model: Model, plan: EnginePlan) -> Engine:
-        from mlbench_endpoint.kserve import GraphClient, kserve_engine
+        from mlbench_endpoint.kserve.protocol import GraphClient, kserve_engine
 
         options = self.options
-        client = GraphClient(targets=_targets(options.url), options=options, key=_find_key(options.key_variable))
+        client = GraphClient(
+            targets=find_targets(options.url, has_query=False), options=options, access=Access.of_options(options)
+        )
         engine = kserve_engine(model, plan, client)
         self._served[:] = [client.served]
         return engine
@@ -112,7 +160,7 @@ class Endpoint(Backend):
 
         The record already has the settings, without any key.
         """
-        extra: dict[str, Any] = {"precision": "according to the user; the server does not report it"}
+        extra: dict[str, Any] = {"precision": "by the user if known; servers do not report it"}
         for each in self._served:
             told = {"servers": each.servers, "models": each.models, "tensors": each.tensors}
             extra["served"] = {**told, **each.counts}
@@ -121,51 +169,24 @@ class Endpoint(Backend):
 
 def _format(model: Model, options: EndpointOptions) -> RequestFormat | TextRequestFormat:
     """Return the request format of a model's prompts; raises as `Endpoint.engine`."""
+    from mlbench_endpoint.loads.text_program import TextProgram
     from mlbench_endpoint.request_format import request_format
     from mlbench_endpoint.text_format import text_format
-    from mlbench_endpoint.text_program import TextProgram
 
     extra = _fields(options.extra)
     if isinstance(model.program, TextProgram):
-        return text_format(api=options.api, extra=extra)
+        if options.api.makes_text is not (model.program.api_kind == "text"):
+            raise UsageError(
+                f"backend.api is {options.api}, which is not for the workload {model.name}.",
+                hint=f"Run the workload {options.api.workload}.",
+            )
+        return text_format(api=options.api, extra=extra, count=options.count)
     if options.api is not Api.COMPLETIONS:
         raise UsageError(
             f"backend.api is {options.api}, which adds its own words to the prompts of {model.name}.",
             hint="Leave it out; it is for the workload prompts.",
         )
     return request_format(model, kind=options.prompt, extra=extra)
-
-
-def _targets(urls: str) -> tuple[str, ...]:
-    """Return the URLs of the servers, from a text divided by commas."""
-    targets = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
-    if any(mark in url for url in targets for mark in "@?#"):  # may be a secret: do not repeat it
-        raise UsageError(
-            "backend.url contains a user, a query or a fragment, and records store it.",
-            hint=f"Put the key into the environment variable {EndpointOptions().key_variable}.",
-        )
-    if not targets or not all(url.startswith(("http://", "https://")) for url in targets):
-        raise UsageError(f"backend.url is {urls!r}.", hint=f"Set the server's address: {EXAMPLE}")
-    return targets
-
-
-def _find_key(variable: str) -> str:
-    """Return the API key, which is never shown; empty for none.
-
-    Raises:
-        UsageError: the key is missing, or has a character that no HTTP header can carry.
-    """
-    key = os.environ.get(variable, "").strip()
-    if not key and variable != EndpointOptions().key_variable:
-        raise UsageError(
-            f"backend.key_variable is {variable!r}, but the environment has no such variable.",
-            hint="Export the API key in it.",
-        )
-    if not (key.isascii() and key.isprintable()):
-        raise UsageError(
-            f"the API key in {variable} has a character that no HTTP header can carry.", hint="Export it again."
-        )
-    return key
 
 
 def _fields(text: str) -> dict[str, Any]:

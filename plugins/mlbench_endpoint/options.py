@@ -5,16 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
-from mlbench import NAMES_SECRET, OPENS_ADDRESS, RUNS_CODE
+from mlbench import NAMES_FILE, NAMES_SECRET, OPENS_ADDRESS, RUNS_CODE
 from mlbench_endpoint.api import Api
 
 Protocol = Literal["openai", "kserve"]
 
 _MOST_REQUESTS = 256
 
-ONLY_OPENAI = ("start", "start_timeout_s", "api", "prompt", "wait_timeout_s", "extra")
+ONLY_OPENAI = (
+    "start",
+    "start_timeout_s",
+    "api",
+    "prompt",
+    "wait_timeout_s",
+    "client_processes",
+    "count",
+    "strict",
+    "slo",
+    "extra",
+    "metrics",
+    "alone",
+)
 """Options without a meaning in KServe's protocol."""
 
 ONLY_KSERVE = ("tensors",)
@@ -51,6 +64,9 @@ class EndpointOptions:
     connections: Annotated[int, Ge(1)] | Literal["auto"] = "auto"
     """Number of requests in flight, over all targets. ``auto``: 256, or with ``kserve`` the number of
     ``execution.workers``, since each needs a thread."""
+    client_processes: Annotated[int, Ge(1), Le(64)] | Literal["auto"] = "auto"
+    """Number of processes that talk to the servers and share the requests in flight. ``auto``: one for each 128 of
+    these and 4 threads of the machine, at most 8."""
     timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 600.0
     """Longest time to the first token, between tokens, and from the last token to the end of the answer; other data
     from the server does not count. With ``kserve``, the longest time without sending or taking a byte."""
@@ -61,11 +77,35 @@ class EndpointOptions:
     retries: Annotated[int, Ge(0)] = 0
     """Number of retries of a request that failed before its first token, each after the delay that the server
     requests."""
+    count: Annotated[str, NAMES_FILE] = ""
+    """Who counts the tokens of ``prompts``: ``server``, ``chunks`` (each chunk with text is a token), or
+    ``tokenizer:PATH`` with the path of a ``tokenizer.json``. Empty: the server, or chunks where ``extra`` removes
+    ``stream_options``."""
+    strict: bool = False
+    """Whether each deviation from the protocol fails its answer, even if it changes neither text nor counts."""
     key_variable: Annotated[str, NAMES_SECRET] = "MLBENCH_ENDPOINT_KEY"
     """Environment variable with the API key, which records do not keep; the default one need not be set."""
+    slo: str = ""
+    """Limits that an answer must keep to count as good: ``ttft=500ms,tpot=30ms,e2e=5s,itl=50ms``. They have no
+    influence on whether a run is valid."""
+    header_variables: Annotated[str, NAMES_SECRET] = ""
+    """Headers of each request, whose values are in the environment: ``api-key=MY_VARIABLE,X-Route=ROUTE``. Records keep
+    no values."""
+    ca: Annotated[str, NAMES_FILE] = ""
+    """File with the certificates of authorities, in PEM form; empty: the system's, or those of ``SSL_CERT_FILE``."""
+    insecure: Annotated[bool, RUNS_CODE] = False
+    """Whether any certificate of a server is accepted."""
     extra: Annotated[str, OPENS_ADDRESS] = ""
     """More fields for each request, a JSON object: ``{"ignore_eos": true}``. They may contain addresses for the
     server."""
+
+    metrics: Annotated[str, OPENS_ADDRESS] = "auto"
+    """Servers' own metrics, sampled once a second: ``auto``, ``/metrics`` at the servers' addresses if it is there;
+    ``none``; or a URL of Prometheus text (TensorRT-LLM: ``http://host:8000/prometheus/metrics``)."""
+
+    alone: Annotated[str, NAMES_FILE] = ""
+    """A file of prompts and their answers alone, with which the answers of a run of ``prompts`` are compared;
+    ``mlbench bench-endpoint --same-answers`` writes it."""
 
     @property
     def most_requests(self) -> int:

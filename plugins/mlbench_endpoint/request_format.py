@@ -13,8 +13,9 @@ import numpy as np
 
 from mlbench import Decoding, GenerationProgram, Model, Prompt, UsageError
 from mlbench.toolkit.language import TOKENIZER_FILE
-from mlbench_endpoint.answer import AnswerFormat
 from mlbench_endpoint.api import RequestField
+from mlbench_endpoint.client.answer import AnswerFormat
+from mlbench_endpoint.client.messages import Answered
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -64,9 +65,13 @@ class RequestFormat:
         """Return the number of tokens of a prompt."""
         return len(prompt.tokens)
 
-    def count(self, tokens: int, counted: int | None) -> int:
+    def count(self, tokens: int, message: Answered) -> int:
         """Return the number of tokens found in an answer, whatever the server counts."""
         return tokens
+
+    def counted_prompt(self, prompt: Prompt, message: Answered) -> int | None:
+        """Return the server's count of a prompt's tokens."""
+        return message.prompt_tokens
 
     def fewest_tokens(self, prompt: Prompt) -> int:
         """Return the fewest tokens a server may count in a whole prompt; text may be tokenised differently."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
-from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, RuntimeFacts, UsageError
+from mlbench import Executable, Graph, GraphBackend, GraphError, Memory, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import cores_each, find_versions, first_line, usable_threads
 from mlbench_onnxruntime.options import OnnxRuntimeOptions
 from mlbench_onnxruntime.placement import RECORDING, check_placement, operators_by_provider
@@ -17,6 +17,7 @@ from mlbench_onnxruntime.providers import (
     CPU,
     CUDA,
     INDEXED,
+    MEMORY,
     TENSORRT,
     Place,
     demand_fp32,
@@ -101,6 +102,10 @@ class OnnxRuntime(GraphBackend):
         if usable_provider(self.options.provider) not in INDEXED:
             return self
         return self.with_options(replace(self.options, device=self.options.device + number))
+
+    def memory(self) -> Memory:
+        """Return where the provider's tensors lie."""
+        return Memory.DEVICE if usable_provider(self.options.provider) in MEMORY else Memory.HOST
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return a session's run; its outputs are fresh arrays in each call."""

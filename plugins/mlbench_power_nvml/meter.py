@@ -36,15 +36,9 @@ class Nvml(PowerMeter):
         self._began_s = self._seconds = 0.0
 
     def probe(self) -> str:
-        """Check the library of the driver."""
-        if find_spec("pynvml") is None:
-            return f"nvidia-ml-py is not installed: {INSTALL}"
-        import ctypes
-
-        try:
-            ctypes.CDLL(LIBRARY)  # a hundredth of the time that importing its bindings takes
-        except OSError:
-            return f"no NVIDIA driver: {LIBRARY} cannot be loaded"
+        """Check the library of the driver, and that a GPU has a counter."""
+        if fault := find_fault():
+            return fault
         import pynvml
 
         try:
@@ -89,7 +83,7 @@ class Nvml(PowerMeter):
         counters, self._without = {}, []
         for number in range(pynvml.nvmlDeviceGetCount()):
             device = pynvml.nvmlDeviceGetHandleByIndex(number)
-            name = f"GPU {number} {_text(pynvml.nvmlDeviceGetName(device))}"
+            name = device_name(number, device)
             try:
                 counters[name] = int(pynvml.nvmlDeviceGetTotalEnergyConsumption(device))
             except pynvml.NVMLError_NotSupported:
@@ -109,6 +103,22 @@ def _library() -> Iterator[None]:
         pynvml.nvmlShutdown()
 
 
-def _text(name: Any) -> str:
-    """Return a name as text; bindings before version 12 give bytes."""
-    return name.decode() if isinstance(name, bytes) else str(name)
+def device_name(number: int, device: Any) -> str:
+    """Return ``GPU 0 NVIDIA H200``; bindings before version 12 give a name as bytes."""
+    import pynvml
+
+    name = pynvml.nvmlDeviceGetName(device)
+    return f"GPU {number} {name.decode() if isinstance(name, bytes) else name}"
+
+
+def find_fault() -> str:
+    """Return why the driver's library cannot be used; empty where it can."""
+    if find_spec("pynvml") is None:
+        return f"nvidia-ml-py is not installed: {INSTALL}"
+    import ctypes
+
+    try:
+        ctypes.CDLL(LIBRARY)  # a hundredth of the time that importing its bindings takes
+    except OSError:
+        return f"no NVIDIA driver: {LIBRARY} cannot be loaded"
+    return ""

@@ -1,8 +1,8 @@
-"""A backend that runs torch modules on AMD GPUs."""
+"""A backend that runs torch modules on AMD GPUs, and a sensor of their state."""
 
 from __future__ import annotations
 
-from mlbench import Backend, hookimpl
+from mlbench import Backend, Sensor, hookimpl
 
 
 @hookimpl
@@ -11,3 +11,11 @@ def mlbench_backends() -> list[Backend]:
     from mlbench_rocm.backend import Rocm
 
     return [Rocm()]
+
+
+@hookimpl
+def mlbench_sensors() -> list[Sensor]:
+    """Return the sensor of the GPUs."""
+    from mlbench_rocm.sensor import AmdSmiSensor
+
+    return [AmdSmiSensor()]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from mlbench import GraphBackend, Precision, Probe, RuntimeFacts, UsageError
+from mlbench import GraphBackend, Memory, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import find_versions
 from mlbench_tensorrt.options import TensorRtOptions
 
@@ -58,6 +58,10 @@ class TensorRt(GraphBackend):
     def instance(self, number: int, of: int) -> Self:
         """Take the next GPU, counted from ``device``."""
         return self.with_options(replace(self.options, device=usable_device(self.options.device + number)))
+
+    def memory(self) -> Memory:
+        """Return the GPU's."""
+        return Memory.DEVICE
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Cap the graph's sizes at those of the engines."""

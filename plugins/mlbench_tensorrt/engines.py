@@ -7,6 +7,7 @@ import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import tensorrt
 import torch
@@ -24,14 +25,18 @@ logger = logging.getLogger(__name__)
 def engine_of(request: EngineRequest) -> tensorrt.ICudaEngine:
     """Return the engine, built unless the cache has one of the same file, shapes, options, GPU and TensorRT.
 
+    Workers of one process get the same one: its weights are on the GPU once, and each has its own contexts.
+
     Raises:
         GraphError: TensorRT cannot express the graph, naming the operator; or the cached engine does not load.
     """
     torch.cuda.set_device(request.device)
     folder = build_once("tensorrt", request.key(platform(request.device)), lambda fresh: _build(request, fresh))
-    engine = tensorrt.Runtime(_LOG).deserialize_cuda_engine((folder / PLAN).read_bytes())
-    if engine is None:
-        raise GraphError(f"the cached engine {folder / PLAN} does not load.", hint=f"Delete {folder}.")
+    if (engine := _LOADED.get((folder, request.device))) is None:
+        engine = tensorrt.Runtime(_LOG).deserialize_cuda_engine((folder / PLAN).read_bytes())
+        if engine is None:
+            raise GraphError(f"the cached engine {folder / PLAN} does not load.", hint=f"Delete {folder}.")
+        _LOADED[folder, request.device] = engine
     return engine
 
 
@@ -102,3 +107,6 @@ class _Log(tensorrt.ILogger):  # type: ignore[misc]  # the library is untyped
 
 
 _LOG = _Log()  # outlives every engine, as TensorRT demands of the log that it was made with
+
+_LOADED: WeakValueDictionary[tuple[Path, int], tensorrt.ICudaEngine] = WeakValueDictionary()
+"""Engines that somebody uses, by their folder and GPU."""

@@ -1,10 +1,33 @@
-"""Repositories for commands that look at commits."""
+"""Stored runs that commands read, and repositories for those that look at commits."""
 
 import subprocess
 
 import pytest
+from invoking import invoke
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false")
+
+
+@pytest.fixture
+def mlbench(results, monkeypatch):
+    monkeypatch.setenv("MLBENCH_RESULTS", str(results))
+    return invoke
+
+
+@pytest.fixture
+def store(a_run, tmp_path):
+    """Store a run per throughput in a folder, and return the folder."""
+
+    def store(name, values, **changes):
+        folder = tmp_path / name
+        for number, value in enumerate(values):
+            result = a_run().result.model_dump() | {"value": value}
+            run = a_run(run_id=f"{name}-{number}", result=result, tag=name, **changes)
+            (folder / run.run_id).mkdir(parents=True)
+            (folder / run.run_id / "record.json").write_text(run.text())
+        return folder
+
+    return store
 
 
 @pytest.fixture

@@ -6,9 +6,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-
-from mlbench.cli import main
+from invoking import invoke
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +21,7 @@ def refused(tmp_path):
         settings = [part for name, path in paths.items() for part in ("--set", f"workload.{name}={path}")]
         results = tmp_path / "results"
         common = ["--backend", "null", "--scenario", "Offline", "--profile", "full", "--results", str(results)]
-        done = CliRunner().invoke(main, ["run", workload, *common, *settings])
+        done = invoke("run", workload, *common, *settings)
         assert done.exit_code == 2, done.output
         assert not list(results.iterdir())
         (line,) = done.stderr.strip().splitlines()

@@ -1,8 +1,6 @@
 """``mlbench baseline``: what it says of the runs that it saves."""
 
-from click.testing import CliRunner
-
-from mlbench.cli import main
+from invoking import invoke
 
 
 def test_a_baseline_made_beside_other_work_is_saved_and_said_to_be(a_run, tmp_path):
@@ -10,7 +8,7 @@ def test_a_baseline_made_beside_other_work_is_saved_and_said_to_be(a_run, tmp_pa
         run = a_run(run_id=name, tag="busy", other_work={"processes": 0.45, "stolen": 0.03})
         (tmp_path / name).mkdir()
         (tmp_path / name / "record.json").write_text(run.text())
-    done = CliRunner().invoke(main, ["baseline", "save", "good", "busy", "--results", str(tmp_path)])
+    done = invoke("baseline", "save", "good", "busy", "--results", tmp_path)
     assert done.stdout == (
         "good: 2 runs\n2 of 2 runs were made under other load, which took up to 48% of the processors: "
         "measure again on a quiet machine before you compare later runs with these.\n"
@@ -35,7 +33,7 @@ def test_runs_of_a_baseline_that_failed_or_are_invalid_are_counted_with_their_re
         invalid(a_run(run_id="two", tag="night")),
         a_failure.model_copy(update={"run_id": "three", "tag": "night"}),
     )
-    done = CliRunner().invoke(main, ["baseline", "save", "good", "night", "--results", str(tmp_path)])
+    done = invoke("baseline", "save", "good", "night", "--results", tmp_path)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "good: 3 runs"
@@ -47,7 +45,7 @@ def test_runs_of_a_baseline_that_failed_or_are_invalid_are_counted_with_their_re
 
 def test_a_baseline_without_a_valid_run_says_that_nothing_is_judged_by_it(a_failure, tmp_path):
     stored(tmp_path, a_failure.model_copy(update={"run_id": "one", "tag": "night"}))
-    done = CliRunner().invoke(main, ["baseline", "save", "good", "night", "--results", str(tmp_path)])
+    done = invoke("baseline", "save", "good", "night", "--results", tmp_path)
     assert done.stdout.splitlines()[-1] == (
         "resnet50 pytorch Offline fp32: no valid run, so nothing of it will be judged. Measure it again, and save the "
         "baseline anew."

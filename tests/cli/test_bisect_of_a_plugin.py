@@ -4,9 +4,7 @@ import json
 import sys
 
 import pytest
-from click.testing import CliRunner
-
-from mlbench.cli import main
+from invoking import invoke
 
 PLUGIN = '''
 """A backend that takes so long for a sample, and answers with one class."""
@@ -95,9 +93,7 @@ def bisect(repository, tmp_path, monkeypatch):
         folder, commits = repository([{**info, "mlbench_npu.py": source} for source in sources])
         asked = ["bisect", "resnet50", "--backend", "npu", "--scenario", "Offline", "--json"]
         asked += ["--repo", str(folder), "--good", commits[0], "--results", str(tmp_path / "results")]
-        done = CliRunner().invoke(
-            main, [*asked, "--mlbench", f"env PYTHONPATH={{folder}} {sys.executable} -m mlbench", *more]
-        )
+        done = invoke(*asked, "--mlbench", f"env PYTHONPATH={{folder}} {sys.executable} -m mlbench", *more)
         assert done.stdout, done.stderr
         found = json.loads(done.stdout)
         return done.exit_code, [commits.index(name) for name in found["suspects"]], found
@@ -105,7 +101,7 @@ def bisect(repository, tmp_path, monkeypatch):
     return bisect
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_the_less_accurate_of_three_commits_is_found(bisect):
     """The first class is that of one image in twenty-five, the last of none."""
     sources = [PLUGIN.format(seconds=0, answer=answer) for answer in (0, 0, 999)]

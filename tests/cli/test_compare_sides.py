@@ -5,12 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pluggy
 import pytest
-from click.testing import CliRunner
+from invoking import invoke, refusal
 
 from mlbench import __version__
 from mlbench.cli import compare as compare_command
-from mlbench.cli import main
-from mlbench.records.machine.environment import observe_environment
+from mlbench.records.environment import observe_environment
 
 SPEEDS = {"pytorch": 100, "onnxruntime": 150, "null": 50}
 
@@ -32,7 +31,7 @@ def results(tmp_path, a_run):
 @pytest.fixture
 def mlbench(results):
     def mlbench(*arguments, **more):
-        return CliRunner().invoke(main, [*arguments, "--across", "backend", "--results", str(results)], **more)
+        return invoke(*arguments, "--across", "backend", "--results", results, **more)
 
     return mlbench
 
@@ -165,9 +164,8 @@ def test_another_commit_of_the_same_version_is_not_measured_in_its_place(
     monkeypatch.setattr(
         "mlbench.running.turns.observe_environment", lambda: here.model_copy(update={"commits": here.commits | now})
     )
-    refused = mlbench("compare", "pytorch", "onnxruntime", "--measure", "3")
-    assert refused.exit_code == 2
-    assert f"run-onnxruntime: it was made with {reason} installed." in refused.stderr
+    line = refusal(mlbench("compare", "pytorch", "onnxruntime", "--measure", "3"))
+    assert f"run-onnxruntime: it was made with {reason} installed." in line
 
 
 def test_what_was_installed_since_keeps_no_run_from_being_made_again(mlbench, made, monkeypatch):
@@ -188,9 +186,8 @@ def test_a_run_of_another_mlbench_is_not_offered_to_be_measured_here(mlbench, re
         in " ".join(done.stdout.split())
     )
     assert "--measure" not in done.stdout
-    refused = mlbench("compare", "pytorch", "onnxruntime", "--measure", "3")
-    assert refused.exit_code == 2
-    assert "no run can be repeated here: run-onnxruntime: it was made by mlbench 0.0.9" in refused.stderr
+    line = refusal(mlbench("compare", "pytorch", "onnxruntime", "--measure", "3"))
+    assert "no run can be repeated here: run-onnxruntime: it was made by mlbench 0.0.9" in line
 
 
 def test_suite_files_say_themselves_how_often(mlbench):

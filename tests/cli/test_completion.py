@@ -9,9 +9,7 @@ import sys
 import time
 
 import pytest
-from click.testing import CliRunner
-
-from mlbench.cli import main
+from invoking import invoke, refusal
 
 PATIENCE_S = 120
 BEGIN = {"bash": ["--norc", "--noprofile", "-i"], "zsh": ["-f", "-i"], "fish": ["--no-config", "-i"]}
@@ -87,6 +85,10 @@ def typed_to(command, lines, environment, typed):
         os.waitpid(child, 0)
 
 
+@pytest.mark.thorough(
+    "command line",
+    but=["roofl--bash", "roofl--zsh", "roofl--fish", "show_20261122--bash", "run_bert_--set_execution.larg--bash"],
+)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize(
     ("text", "words"),
@@ -105,6 +107,7 @@ def test_a_shell_completes(press_tab, shell, text, words):
     assert press_tab(shell, text) == words
 
 
+@pytest.mark.thorough("command line", but=["run_--tier=val--bash"])
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 @pytest.mark.parametrize(
     ("text", "words"),
@@ -170,6 +173,4 @@ def test_runs_of_the_named_folder_are_offered_newest_first_and_none_where_there_
 
 
 def test_a_shell_that_is_not_known_is_refused():
-    done = CliRunner().invoke(main, ["completion", "tcsh"])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "'bash', 'zsh', 'fish'" in done.stderr
+    assert "'bash', 'zsh', 'fish'" in refusal(invoke("completion", "tcsh"))

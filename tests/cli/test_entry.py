@@ -3,20 +3,15 @@
 import json
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke, refusal
 
-from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.planning.requests import combinations
 from mlbench.records.run_record import read
 from mlbench.rules.entry_demand import EntryDemand
-from mlbench.rules.official import Category
+from mlbench.rules.round_parts import Category
 
 NULL = ("--backend", "null", "--scenario", "SingleStream", "--set", "backend.delay_ms=1")
-
-
-def cli(*arguments):
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +19,7 @@ def made(tmp_path_factory):
     """The null backend answers with zeros, which are wrong labels: one run in each division."""
     results = tmp_path_factory.mktemp("results")
     done = {
-        name: cli("run", "resnet50", *NULL, "--division", name, "--results", results) for name in ("closed", "open")
+        name: invoke("run", "resnet50", *NULL, "--division", name, "--results", results) for name in ("closed", "open")
     }
     (closed, opened) = (read(folder) for folder in sorted(results.glob("2*"), key=lambda each: each.stat().st_mtime))
     return results, done, closed, opened
@@ -42,7 +37,7 @@ def test_wrong_answers_fail_a_closed_run_and_are_reported_of_an_open_one(made):
 @pytest.mark.slow
 def test_an_open_run_says_that_no_accuracy_was_required_and_how_to_make_it_again(made):
     results, _, _, opened = made
-    shown = " ".join(cli("show", opened.run_id, "--results", results).output.split())
+    shown = " ".join(invoke("show", opened.run_id, "--results", results).output.split())
     assert "no accuracy required: accuracy=" in shown
     assert "--variant 99 --division open" in shown
     assert "--repeat 5" in shown
@@ -51,19 +46,19 @@ def test_an_open_run_says_that_no_accuracy_was_required_and_how_to_make_it_again
 @pytest.mark.slow
 def test_a_run_for_an_entry_is_what_its_logs_say(made):
     results, _, _, opened = made
-    checked = cli("verify", opened.run_id, "--results", results)
+    checked = invoke("verify", opened.run_id, "--results", results)
     assert checked.exit_code == 0, checked.output
 
 
 @pytest.mark.slow
 def test_the_closed_and_the_open_run_are_no_repeats_of_each_other(made):
     results, _, closed, opened = made
-    compared = cli("compare", closed.run_id, opened.run_id, "--results", results)
+    compared = invoke("compare", closed.run_id, opened.run_id, "--results", results)
     assert compared.exit_code == 1
     assert "variant differs: none, then 99." in compared.output
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_a_suite_knows_its_runs_for_an_entry_again(tmp_path):
     suite = tmp_path / "open.toml"
     suite.write_text("""
@@ -75,7 +70,7 @@ scenario = "SingleStream"
 division = "open"
 settings = { "backend.delay_ms" = 1 }
 """)
-    first, second = (cli("run", "--suite", suite, "--results", tmp_path / "results", "--json") for _ in range(2))
+    first, second = (invoke("run", "--suite", suite, "--results", tmp_path / "results", "--json") for _ in range(2))
     assert (first.exit_code, second.exit_code) == (0, 0), first.output
     assert [run["run_id"] for run in json.loads(second.stdout)] == [run["run_id"] for run in json.loads(first.stdout)]
 
@@ -94,7 +89,7 @@ settings = { "backend.delay_ms" = 1 }
     ],
 )
 def test_an_entry_that_does_not_exist_is_one_line_and_exit_status_2(tmp_path, arguments, said):
-    done = cli("run", *arguments, "--backend", "null", "--results", tmp_path / "results")
+    done = invoke("run", *arguments, "--backend", "null", "--results", tmp_path / "results")
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in " ".join(done.stderr.split())
     assert not (tmp_path / "results").exists()
@@ -103,9 +98,8 @@ def test_an_entry_that_does_not_exist_is_one_line_and_exit_status_2(tmp_path, ar
 def test_a_suite_with_an_entry_that_does_not_exist_is_refused(tmp_path):
     suite = tmp_path / "wrong.toml"
     suite.write_text('name = "s"\n[[runs]]\nworkload = "bert"\nbackend = "null"\nvariant = "9"\n')
-    done = cli("run", "--suite", suite, "--results", tmp_path / "results")
-    assert done.exit_code == 2
-    assert "bert has no accuracy variant 9." in done.stderr
+    line = refusal(invoke("run", "--suite", suite, "--results", tmp_path / "results"))
+    assert "bert has no accuracy variant 9." in line
 
 
 def asked(workloads, scenarios=(), **entry):

@@ -4,22 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.contracts.workload import Profile, Weights
-from mlbench.discovery import Plugins
 from mlbench.fetching.lists import load_function
 from mlbench.fetching.lock_file import LockFile
 from mlbench.fetching.sources import read_sources
 from mlbench.planning.requests import RunRequest, settings_of
 
 NINE = "bert dlrm-v2 gptj llama2-70b mixtral-8x7b resnet50 retinanet stable-diffusion-xl 3d-unet".split()
-
-
-@pytest.fixture(scope="module")
-def plugins():
-    return Plugins.discover()
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +22,7 @@ def data(tmp_path, monkeypatch):
 
 
 def run(*words):
-    return CliRunner().invoke(main, ["fetch", *words])
+    return invoke("fetch", *words)
 
 
 def test_the_plan_of_all_nine_is_about_650_gigabytes_and_makes_nothing(data):
@@ -108,5 +101,5 @@ def test_the_command_line_goes_before_the_data_folder_and_random_weights_read_no
 
 
 def test_doctor_names_the_data_folder(data, monkeypatch):
-    done = CliRunner().invoke(main, ["doctor"])
+    done = invoke("doctor")
     assert f"data        {data} (none)" in done.stdout

@@ -3,10 +3,8 @@
 import hashlib
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from scripted_server import ScriptedServer
-
-from mlbench.cli import main
 
 
 @pytest.fixture
@@ -26,7 +24,7 @@ def fetch(tmp_path, monkeypatch, server):
     def run(*artifacts):
         text = "\n".join(['round = "v4.1"', *artifacts]).replace("URL", server.url)
         (data / "resnet50.sources.toml").write_text(text)
-        return CliRunner().invoke(main, ["fetch", "resnet50"])
+        return invoke("fetch", "resnet50")
 
     return run
 

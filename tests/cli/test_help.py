@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 import mlbench
 from mlbench import toolkit
@@ -22,7 +22,7 @@ from mlbench.discovery import Plugins
 CLI = Path(main.callback.__code__.co_filename).parent
 NO_COMMANDS = {
     *("__init__", "completions", "examples", "fetch_progress", "options", "output", "progress", "run_maker"),
-    *("backends_in_turns", "budget", "confirm", "until_sure"),
+    *("axis_options", "backends_in_turns", "budget", "confirm", "until_sure"),
     "submit_build",
     "submit_plan",
     "model_options",
@@ -48,30 +48,30 @@ def test_a_module_starts_the_command_under_its_name():
 
 @pytest.mark.parametrize("words", ["", "compare", "submit plan"])
 def test_help_is_a_word_as_well_as_an_option(words):
-    by_option = CliRunner().invoke(main, [*words.split(), "--help"])
-    by_word = CliRunner().invoke(main, ["help", *words.split()])
+    by_option = invoke(*words.split(), "--help")
+    by_word = invoke("help", *words.split())
     assert (by_word.exit_code, by_word.output) == (0, by_option.output)
 
 
 def test_help_for_an_unknown_command_names_the_nearest_one():
-    done = CliRunner().invoke(main, ["help", "compair"])
+    done = invoke("help", "compair")
     assert (done.exit_code, "compare" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 def test_another_system_than_linux_gets_one_line(monkeypatch, platform):
     monkeypatch.setattr(sys, "platform", platform)
-    done = CliRunner().invoke(main, ["list"])
+    done = invoke("list")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: mlbench runs on Linux only, and this is {platform}. ")
     assert done.stderr.count("\n") == 1
-    assert CliRunner().invoke(main, ["--version"]).exit_code == 0
+    assert invoke("--version").exit_code == 0
 
 
 def test_help_lists_every_command_with_its_line_and_those_of_plugins_apart(monkeypatch):
     outside = Plugins(commands={"idle": click.Command("idle", short_help="Wait for work.")})
     monkeypatch.setattr(Plugins, "discover_commands", classmethod(lambda cls: outside))
-    done = CliRunner().invoke(main, ["--help"], terminal_width=100)
+    done = invoke("--help", terminal_width=100)
     for title, commands in SECTIONS.items():
         section = done.output.partition(f"{title}:\n")[2].partition("\n\n")[0]
         assert all(f"  {name}" in section and line in section for name, line in commands.items()), title
@@ -118,7 +118,7 @@ def test_every_command_has_examples_and_each_would_run(name, command):
 
 @pytest.mark.parametrize(("name", "command"), [*commands()])
 def test_help_of_every_command_says_what_each_argument_and_option_is_and_ends_with_the_examples(name, command):
-    text = CliRunner().invoke(main, [*name.split(), "--help"], terminal_width=100).output
+    text = invoke(*name.split(), "--help", terminal_width=100).output
     said, _, examples = text.partition("Examples:\n")
     assert examples.split("\n")[:-1] == [f"    {line}" for line in EXAMPLES[name]]
     about = " ".join(said.partition("\n\n")[2].split())
@@ -132,7 +132,7 @@ def test_help_of_every_command_says_what_each_argument_and_option_is_and_ends_wi
 
 def test_help_of_a_built_in_plugins_command_ends_with_examples_that_would_run():
     found = Plugins.discover_commands().commands["bench-endpoint"]
-    examples = CliRunner().invoke(main, ["help", "bench-endpoint"]).output.partition("Examples:\n")[2].splitlines()
+    examples = invoke("help", "bench-endpoint").output.partition("Examples:\n")[2].splitlines()
     assert len(examples) > 1
     for example in examples:
         found.make_context(found.name, shlex.split(example)[2:])
@@ -151,9 +151,7 @@ def test_every_name_of_the_toolkit_is_there_and_no_module(name):
 def test_a_package_imports_when_used_what_it_shows_to_type_checkers(package):
     tree = ast.parse(Path(package.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    shown = {node.module: tuple(alias.name for alias in node.names) for node in block.body}
-    assert shown == package._IMPORTED_WHEN_USED
-    names = {name for names in shown.values() for name in names}
+    names = {alias.name for node in block.body for alias in node.names}
     assert names | {"__version__"} >= set(package.__all__) >= names
     assert all(hasattr(package, name) for name in names)
     inside = {file.stem for file in Path(package.__file__).parent.iterdir()}

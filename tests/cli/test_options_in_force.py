@@ -5,9 +5,8 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke, refusal
 
-from mlbench.cli import main
 from mlbench.conformance.isolated import Finding
 from mlbench.records.machine.noise import Noise
 from mlbench.records.published import select_published
@@ -27,7 +26,7 @@ def results(tmp_path, monkeypatch):
 
 @pytest.fixture
 def mlbench(results):
-    return lambda *arguments: CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return invoke
 
 
 @pytest.fixture
@@ -171,9 +170,7 @@ def test_regress_does_not_judge_runs_that_were_made_before_the_baseline(mlbench,
     (results / "old").mkdir()
     (results / "old" / "record.json").write_text(run.text())
     save_baseline(results, "b", [run])
-    done = mlbench("regress", "--baseline", "b")
-    assert done.exit_code == 2
-    assert "since baseline 'b'" in done.stderr
+    assert "since baseline 'b'" in refusal(mlbench("regress", "--baseline", "b"))
 
 
 def test_history_follows_only_the_runs_that_were_asked_for(mlbench, store):
@@ -350,6 +347,7 @@ def write_defaults(results, monkeypatch):
     return write
 
 
+@pytest.mark.thorough("command line", but=["compare"])
 @pytest.mark.parametrize("command", ["compare", "regress"])
 def test_a_default_margin_decides_a_comparison_unless_one_is_given(mlbench, store, results, write_defaults, command):
     store("before", [100.0, 101.0, 99.0, 100.0, 100.5], day=1)
@@ -384,7 +382,7 @@ def test_an_unknown_name_in_defaults_leaves_the_help_readable(mlbench, write_def
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('tire = "dev"', "[defaults] has an unknown name 'tire'. Use backend, tier, precision, margin"),
+        ('tire = "dev"', "[defaults] has an unknown name 'tire'. Use backend, tier, precision, round, margin"),
         ("tier = 3", "tier in [defaults] is 3. It has lines such as"),
         ("margin = true", "margin in [defaults] is True. It has lines such as"),
         ('tier = "long"', "'long' is not one of 'smoke', 'dev', 'valid'"),

@@ -7,16 +7,15 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS
 
 NUMBER_OF_CHECKS = len(CHECKS_OF_ENGINES) + len(CHECKS_OF_GRAPHS)
 
 
 def plugin(*arguments):
-    return CliRunner().invoke(main, ["plugin", *map(str, arguments)])
+    return invoke("plugin", *arguments)
 
 
 def test_a_new_backend_is_a_package_with_its_test_and_nothing_else(tmp_path):

@@ -9,9 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.conformance import engine_checks, process_checks, text_checks
 from mlbench.conformance.kit import CHECKS_OF_TEXT
 from mlbench.conformance.subject import Subject
@@ -27,7 +26,7 @@ slow = pytest.mark.slow
 def begun(tmp_path_factory):
     """Return the folder of a new package."""
     folder = tmp_path_factory.mktemp("begun")
-    done = CliRunner().invoke(main, ["plugin", "new", "my-llm", "--engine", "--into", str(folder)])
+    done = invoke("plugin", "new", "my-llm", "--engine", "--into", folder)
     assert done.exit_code == 0
     return folder / "mlbench_my_llm"
 
@@ -47,7 +46,7 @@ def mlbench(begun, tmp_path_factory, pip_install):
 
 
 def test_an_engine_is_no_workload(tmp_path):
-    done = CliRunner().invoke(main, ["plugin", "new", "my-llm", "--engine", "--workload", "--into", str(tmp_path)])
+    done = invoke("plugin", "new", "my-llm", "--engine", "--workload", "--into", tmp_path)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("Error: --engine is for backends only.")
     assert list(tmp_path.iterdir()) == []
@@ -119,7 +118,7 @@ async def held(tokens):
                 pass
 
 
-@slow
+@pytest.mark.thorough("kit")
 def test_tokens_behind_the_end_are_dropped(subject):
     text_checks.ends_after_the_end_token(subject(running_on))
 

@@ -11,7 +11,9 @@ from rich.console import Console
 
 from mlbench.cli import progress
 from mlbench.cli.progress import Progress
+from mlbench.wire.progress import ProgressMessage
 
+COMPILE = ProgressMessage(stage="compile")
 UP = "\x1b[1A"
 
 
@@ -37,7 +39,7 @@ def run():
 
 def test_a_stage_that_says_nothing_for_long_gets_its_line_all_the_same(run, capsys):
     with Progress(quiet_period_s=0.01) as all_runs, all_runs.follow(run) as shown:
-        shown.on_progress({"stage": "compile"})
+        shown.on_progress(COMPILE)
         for _ in range(3):
             assert run.lines_asked.acquire(timeout=60)
     assert capsys.readouterr().err.splitlines()[:2] == ["bert pytorch Offline: compile"] * 2
@@ -51,7 +53,7 @@ def test_nothing_is_printed_before_the_first_sign_of_life(run, capsys):
 
 def test_lines_end_with_the_run(run, capsys):
     with Progress(quiet_period_s=0.001) as all_runs, all_runs.follow(run) as shown:
-        shown.on_progress({"stage": "compile"})
+        shown.on_progress(COMPILE)
         assert run.lines_asked.acquire(timeout=60)
     capsys.readouterr()
     assert not any(thread.name == "mlbench-progress" for thread in threading.enumerate())
@@ -63,7 +65,7 @@ def test_a_line_comes_once_a_minute():
 
 def test_a_quiet_one_prints_nothing_however_long_a_run_takes(run, capsys):
     with Progress(quiet_period_s=0.001, is_quiet=True) as all_runs, all_runs.follow(run) as shown:
-        shown.on_progress({"stage": "compile"})
+        shown.on_progress(COMPILE)
         assert not run.lines_asked.acquire(timeout=0.05)
     assert capsys.readouterr().err == ""
 
@@ -114,17 +116,17 @@ def test_lanes_have_a_line_each_below_how_far_the_whole_is():
     with Progress() as shown:
         assert shown.lines(0.0) == []
         with shown.follow(first, 2) as followed:
-            followed.on_progress({"stage": "compile"})
+            followed.on_progress(COMPILE)
             with shown.follow(second, 1):
                 assert shown.lines(0.0) == ["run 4 of 9", "lane 1: resnet50: compile", "lane 2: bert: compile"]
             assert shown.lines(0.0) == ["run 4 of 9", "lane 2: bert: compile"]
-    assert (first.heard, second.heard) == ([{"stage": "compile"}], [])
+    assert (first.heard, second.heard) == ([COMPILE], [])
 
 
 def test_lanes_without_a_terminal_are_told_once_in_a_period(capsys):
     told = LaneRun("bert", "run 3 of 9")
     with Progress(quiet_period_s=0.01) as shown, shown.follow(told, 1) as followed:
-        followed.on_progress({"stage": "compile"})
+        followed.on_progress(COMPILE)
         until_s = time.monotonic() + 60
         while "lane 1: bert: compile" not in (said := capsys.readouterr().err):
             assert time.monotonic() < until_s

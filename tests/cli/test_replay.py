@@ -4,9 +4,8 @@ import json
 import shutil
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke, refusal
 
-from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.planning.replay import plan_replay
@@ -15,10 +14,6 @@ from mlbench.reports.replay import plan_lines
 
 SERVICE = ("--set", "backend.service_ms=2")
 """A queue that holds less than 500 samples/s: a rate is soon found, and few queries are sent."""
-
-
-def mlbench(*arguments):
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 def record_of(folder):
@@ -35,7 +30,7 @@ def results(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(results):
     """Return the folder of a run that was given one setting, and that chose its rate."""
-    mlbench(
+    invoke(
         "run", "resnet50", "--backend", "null", "--scenario", "Server", *SERVICE, "--tag", "set", "--results", results
     )
     (folder,) = results.iterdir()
@@ -45,7 +40,7 @@ def made(results):
 @pytest.fixture(scope="module")
 def replayed(results, made):
     """Return the output of a replay, and its folder."""
-    done = mlbench("replay", made.name[-4:], "--results", results)
+    done = invoke("replay", made.name[-4:], "--results", results)
     assert done.exit_code == 0, done.output
     (folder,) = set(results.iterdir()) - {made}
     return done, folder
@@ -78,7 +73,7 @@ def test_a_replay_asks_for_the_same_and_says_of_which_run_it_is(made, replayed):
     assert new["settings"]["backend.service_ms"] == {"value": 2, "layer": "command line"}
     assert new["replay"]["of"] == old["run_id"]
     assert new["tag"] == "replay"  # and not in the set that the run was made in
-    assert f"  replay    of {old['run_id']}, with its load.target_qps " in mlbench("show", replayed[1]).stdout
+    assert f"  replay    of {old['run_id']}, with its load.target_qps " in invoke("show", replayed[1]).stdout
 
 
 @pytest.mark.slow
@@ -93,7 +88,7 @@ def test_the_rate_that_the_run_found_is_taken_over_and_not_looked_for_again(made
 @pytest.mark.slow
 def test_the_text_is_that_of_compare(results, made, replayed):
     done, folder = replayed
-    assert done.stdout == mlbench("compare", made.name, folder.name, "--results", results).stdout
+    assert done.stdout == invoke("compare", made.name, folder.name, "--results", results).stdout
     assert "resnet50 null Server fp32" in done.stdout
 
 
@@ -106,7 +101,7 @@ def test_where_nothing_differs_that_is_said_before_the_run(made, replayed):
     assert rest
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_a_run_of_another_processor_is_repeated_and_compared_across_what_was_said_to_differ(edited, made, results):
     folder = edited(
         {
@@ -122,7 +117,7 @@ def test_a_run_of_another_processor_is_repeated_and_compared_across_what_was_sai
         },
         made,
     )
-    done = mlbench("replay", folder, "--results", results, "--json")
+    done = invoke("replay", folder, "--results", results, "--json")
     assert done.exit_code == 0, done.output
     for said in (
         "hardware differs: Z80, ",
@@ -170,11 +165,7 @@ IMPORTED = {
 )
 def test_what_cannot_be_repeated_is_refused_in_a_line(edited, results, changes, reason):
     folder, before = edited(changes), sorted(results.iterdir())
-    done = mlbench("replay", folder, "--results", results)
-    assert done.exit_code == 2, done.output
-    assert reason in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stdout == ""
+    assert reason in refusal(invoke("replay", folder, "--results", results))
     assert sorted(results.iterdir()) == before
 
 
@@ -202,17 +193,14 @@ def test_instances_that_this_machine_has_no_cores_for_are_refused(edited, result
     offline = {"scenario": "Offline", "scenario_facts": ScenarioRecord.of(OFFLINE).model_dump()}
     auto = {"value": "auto", "layer": "default"}
     changes = {**offline, "settings/execution.instances": auto, "engine": {"instances": 4096}}
-    done = mlbench("replay", edited(changes), "--results", results)
-    assert done.exit_code == 2, done.output
-    assert "execution.instances is 4096" in done.stderr
+    assert "execution.instances is 4096" in refusal(invoke("replay", edited(changes), "--results", results))
 
 
 def test_a_batch_that_no_run_can_have_chosen_is_refused(edited, results):
     settings = {"settings/execution.batching": {"value": "dynamic", "layer": "default"}}
     auto = {"settings/execution.batch": {"value": "auto", "layer": "default"}}
-    done = mlbench("replay", edited({**settings, **auto, "engine": {"batch": -5}}), "--results", results)
-    assert done.exit_code == 2, done.output
-    assert "cannot be repeated: execution.batch is -5" in done.stderr
+    line = refusal(invoke("replay", edited({**settings, **auto, "engine": {"batch": -5}}), "--results", results))
+    assert "cannot be repeated: execution.batch is -5" in line
 
 
 @pytest.mark.parametrize(

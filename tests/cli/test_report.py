@@ -4,21 +4,9 @@ import json
 import sys
 
 import pytest
-from click.testing import CliRunner
+from invoking import refusal
 
-from mlbench.cli import main
 from mlbench.records.store.run_names import RECORD_FILE
-
-
-@pytest.fixture
-def results(tmp_path):
-    return tmp_path / "results"
-
-
-@pytest.fixture
-def mlbench(results, monkeypatch):
-    monkeypatch.setenv("MLBENCH_RESULTS", str(results))
-    return lambda *arguments: CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -47,6 +35,30 @@ def test_a_report_is_one_file_and_says_how_large(mlbench, store, drawn, tmp_path
     assert "report.html: 5 runs" in done.stdout
     assert "<h1>good</h1>" in (tmp_path / "report.html").read_text()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["report.html", "results"]
+
+
+READINGS = "seconds,device,clock_mhz,temperature_c,busy,power_w,strangers\n1,{0},1980,,,,\n2,{0},1780,,,,\n"
+
+
+@pytest.mark.thorough("command line")
+def test_a_report_draws_the_readings_of_a_run_wherever_it_lies(mlbench, a_run, drawn, tmp_path):
+    """The device's name acts in a terminal, in a page, and in an expression of the library that draws."""
+    telemetry = {"seconds": 1.0, "processor_share": 0.0, "devices": []}
+    folder = tmp_path / "elsewhere" / "run-1"
+    folder.mkdir(parents=True)
+    (folder / RECORD_FILE).write_text(a_run(run_id="run-1", telemetry=telemetry).text())
+    (folder / "telemetry.csv").write_text(READINGS.format("<b>\x1b[31m' + alert(1) + '"))
+    for named in (folder, folder.parent):
+        done = mlbench("report", named, "-o", tmp_path / "report.html")
+        page = (tmp_path / "report.html").read_text()
+        assert done.exit_code == 0 and page.count("clock in MHz") > 1 and "1,880" in page
+        assert "<b>" not in page and "\x1b" not in page
+    outside = (folder / "telemetry.csv").rename(tmp_path / "telemetry.csv")
+    (folder / "telemetry.csv").symlink_to(outside)
+    done = mlbench("report", folder, "-o", tmp_path / "report.html")
+    assert done.exit_code == 0 and "clock in MHz" not in (tmp_path / "report.html").read_text()
+    (line,) = done.stderr.splitlines()
+    assert "The devices of run 1 are not drawn" in line and "leads out of its folder" in line
 
 
 def test_the_first_picture_is_a_file_of_its_own_that_needs_no_style_sheet(mlbench, store, drawn, tmp_path):
@@ -127,12 +139,6 @@ def here(tmp_path, drawn, monkeypatch):
     return tmp_path
 
 
-def refused(done):
-    assert done.exit_code == 2, done.output
-    (line,) = done.stderr.splitlines()
-    return line
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -148,7 +154,7 @@ def refused(done):
 )
 def test_a_wrong_request_is_refused_in_one_line(mlbench, store, here, arguments, told):
     store("good", 100)
-    assert told in refused(mlbench("report", *arguments))
+    assert told in refusal(mlbench("report", *arguments))
     assert sorted(each.name for each in here.iterdir()) == ["empty", "results"]
 
 
@@ -159,19 +165,20 @@ def test_records_of_a_newer_format_are_left_out_and_named(mlbench, store, result
     done = mlbench("report", "-o", tmp_path / "x.html")
     assert done.exit_code == 0, done.output
     assert "1 run skipped: run folder of format 7" in done.stderr
-    assert "run folder of format 7" in refused(mlbench("report", "good-0", "-o", tmp_path / "x.html"))
+    assert "run folder of format 7" in refusal(mlbench("report", "good-0", "-o", tmp_path / "x.html"))
 
 
 @pytest.mark.parametrize("library", ["altair", "jinja2", "vl_convert"])
 def test_what_is_not_installed_is_named_with_the_way_to_install_it(mlbench, store, tmp_path, monkeypatch, library):
     store("good", 100)
     monkeypatch.setitem(sys.modules, library, None)
-    told = refused(mlbench("report", "good", "-o", tmp_path / "x.html"))
+    told = refusal(mlbench("report", "good", "-o", tmp_path / "x.html"))
     install = "pip install 'mlbench-inference[report]'"
     assert told == f"Error: a report needs {library}, which is not installed. Install it: {install}."
     assert mlbench("report", "good", "--markdown").exit_code == 0
 
 
+@pytest.mark.thorough("command line")
 def test_a_page_says_what_throughputs_cost(mlbench, store, drawn, tmp_path):
     store("good", 100)
     prices = tmp_path / "prices.toml"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
+from invoking import invoke
 
 from mlbench.cli import main
 
@@ -25,7 +26,7 @@ def show(a_run, tmp_path):
         (tmp_path / run.run_id / "record.json").write_text(run.text())
 
     def ids(*arguments):
-        done = CliRunner().invoke(main, ["show", *arguments, "--json", "--results", str(tmp_path)])
+        done = invoke("show", *arguments, "--json", "--results", tmp_path)
         if done.exit_code:
             return done.exit_code, done.stderr
         found = json.loads(done.stdout)

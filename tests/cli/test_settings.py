@@ -5,9 +5,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.discovery import GROUP, Plugins
 from mlbench.reports.settings import settings_markdown
 from mlbench.settings.descriptions import describe_all
@@ -22,7 +21,7 @@ def settings(tmp_path, monkeypatch):
     file = tmp_path / "settings.toml"
     file.write_text(SYSTEM)
     monkeypatch.setenv("MLBENCH_SETTINGS", str(file))
-    return lambda *words: CliRunner().invoke(main, ["settings", *words])
+    return lambda *words: invoke("settings", *words)
 
 
 def test_each_setting_of_a_run_has_its_value_its_layer_and_a_line_on_what_it_does(settings):
@@ -46,7 +45,11 @@ def test_an_explanation_names_the_layers_that_set_a_key_and_the_file_of_each(set
 
 def test_an_explanation_names_the_file_of_a_workload(settings):
     found = settings("bert", "pytorch", "--explain", "execution.workers").stdout
-    assert f"2 (workload bert, {ROOT / 'workloads/mlbench_bert/tuning.toml'})" in found
+    rows = [line.split(maxsplit=1) for line in found.splitlines()[1:]]
+    assert [row for row in rows if row[0] in {"now", "before"}] == [
+        ["now", f"2 (workload bert, {ROOT / 'workloads/mlbench_bert/tuning.toml'})"],
+        ["before", "1 (default)"],
+    ]
 
 
 def test_an_explanation_without_a_run_shows_each_backend_that_has_the_key(settings):

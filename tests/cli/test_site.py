@@ -4,24 +4,18 @@ import os
 import sys
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke, refusal
 
-from mlbench.cli import main
 from mlbench.records.store.run_names import RECORD_FILE
 
 pytest.importorskip("altair", reason="the extra [report] is not installed")
 
 
 @pytest.fixture
-def results(tmp_path):
-    return tmp_path / "results"
-
-
-@pytest.fixture
 def mlbench(results, tmp_path, monkeypatch):
     monkeypatch.setenv("MLBENCH_RESULTS", str(results))
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return invoke
 
 
 @pytest.fixture
@@ -32,12 +26,6 @@ def store(a_run, results):
         (results / run.run_id / RECORD_FILE).write_text(run.text())
 
     return store
-
-
-def refused(done):
-    assert done.exit_code == 2, done.output
-    (line,) = done.stderr.splitlines()
-    return line
 
 
 def test_a_site_has_a_first_page_one_a_workload_and_one_a_newest_run(mlbench, store, tmp_path):
@@ -73,13 +61,13 @@ def test_the_heading_is_the_title_that_was_given(mlbench, store, tmp_path):
 
 def test_no_runs_are_one_clear_line_and_no_folder(mlbench, tmp_path):
     (tmp_path / "results").mkdir()
-    assert refused(mlbench("site", "public")).startswith("Error: no runs in ")
+    assert refusal(mlbench("site", "public")).startswith("Error: no runs in ")
     assert os.listdir(tmp_path) == ["results"]
 
 
 def test_a_folder_that_is_no_site_stays_as_it_is(mlbench, store, tmp_path):
     store()
-    told = refused(mlbench("site", "results"))
+    told = refusal(mlbench("site", "results"))
     expected = "Error: folder results is neither empty nor a site of mlbench. Name a new folder, or an older site"
     assert told.startswith(expected)
     assert len(os.listdir(tmp_path / "results")) == 1
@@ -99,6 +87,6 @@ def test_a_record_that_cannot_be_read_is_left_out_and_named(mlbench, store, resu
 def test_what_is_not_installed_is_named_with_the_way_to_install_it(mlbench, store, monkeypatch, library):
     store()
     monkeypatch.setitem(sys.modules, library, None)
-    told = refused(mlbench("site", "public"))
+    told = refusal(mlbench("site", "public"))
     install = "pip install 'mlbench-inference[report]'"
     assert told == f"Error: a site needs {library}, which is not installed. Install it: {install}."

@@ -16,6 +16,7 @@ def run(redirection, *words, **environment):
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
+@pytest.mark.thorough("command line", but=["with a buffer---help"])
 @pytest.mark.parametrize("words", [["--version"], ["--help"], LARGE], ids=" ".join)
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["with a buffer", "without one"])
 def test_a_full_disk_is_one_line_and_a_status_of_its_own(words, unbuffered):
@@ -24,6 +25,7 @@ def test_a_full_disk_is_one_line_and_a_status_of_its_own(words, unbuffered):
     assert done.returncode == 74
 
 
+@pytest.mark.thorough("command line", but=["<&- >&- 2>&-"])
 @pytest.mark.parametrize("redirection", [">&-", "<&- >&- 2>&-"])
 def test_without_streams_a_command_does_its_work(redirection):
     done = run(redirection, *LARGE)

@@ -3,9 +3,7 @@
 import json
 
 import pytest
-from click.testing import CliRunner
-
-from mlbench.cli import main
+from invoking import invoke
 
 OWN = {"division": "closed", "submitter": "Acme", "status": "available", "system_type": "edge", "system_name": "anvil"}
 OWN |= {"host_memory_configuration": "DDR5", "host_networking": "10 GbE", "host_networking_topology": "N/A"}
@@ -14,7 +12,7 @@ OWN |= {"host_processors_per_node": 1, "host_processor_core_count": 2, "framewor
 
 
 def describe(*words):
-    return CliRunner().invoke(main, ["system", "describe", *map(str, words)])
+    return invoke("system", "describe", *words)
 
 
 def test_the_description_goes_to_stdout_and_what_is_left_to_stderr():

@@ -6,9 +6,8 @@ import tomllib
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.records.run_record import read
 from mlbench.records.store.run_folder import runs_in
 from mlbench.tuner.tune_plan import PROBES
@@ -18,10 +17,10 @@ TODAY = '[[settings]]\nexecution.batching = "dynamic"\nexecution.workers = 1\nex
 
 
 def tune(*words):
-    return CliRunner().invoke(main, ["tune", "resnet50", "--backend", "null", "--scenario", "Offline", *words])
+    return invoke("tune", "resnet50", "--backend", "null", "--scenario", "Offline", *words)
 
 
-def invoke(results, *words):
+def search(results, *words):
     common = ["--tier", "smoke", "--no-accuracy", "--power", "none", "--results", str(results)]
     return tune(*common, "--set", f"backend.service_ms={SERVICE_MS}", *words)
 
@@ -33,7 +32,7 @@ def tuned(tmp_path_factory):
     (folder / "settings.toml").write_text(TODAY)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLBENCH_SETTINGS", str(folder / "settings.toml"))
-        done = invoke(folder / "results", "--save", "--json")
+        done = search(folder / "results", "--save", "--json")
         assert done.exit_code == 0, done.output
         yield SimpleNamespace(
             folder=folder, results=folder / "results", answer=json.loads(done.stdout), log=done.stderr
@@ -69,7 +68,7 @@ def test_probes_are_stored_and_are_no_results(tuned):
 
 @pytest.mark.thorough("searches")
 def test_running_it_again_makes_no_run_and_says_the_same(tuned):
-    answer = json.loads(invoke(tuned.results, "--json").stdout)
+    answer = json.loads(search(tuned.results, "--json").stdout)
     if tuned.answer["saved"]:  # it is today's settings now
         assert answer["results_today"]
     else:
@@ -86,11 +85,11 @@ def test_what_is_saved_is_what_differs_from_today(tuned):
 
 
 def test_a_plan_runs_nothing(tmp_path):
-    done = invoke(tmp_path / "results", "--plan")
+    done = search(tmp_path / "results", "--plan")
     assert done.exit_code == 0
     assert "resnet50 null Offline fp32: about" in done.stdout
     assert "varies execution.batching" in done.stdout
-    facts = json.loads(invoke(tmp_path / "results", "--plan", "--json").stdout)
+    facts = json.loads(search(tmp_path / "results", "--plan", "--json").stdout)
     assert "execution.batching" in facts["varies"]
     assert not (tmp_path / "results").exists()
 
@@ -104,7 +103,7 @@ def test_a_plan_runs_nothing(tmp_path):
     ],
 )
 def test_bad_input_gets_one_line(tmp_path, words, line):
-    done = invoke(tmp_path / "results", *words)
+    done = search(tmp_path / "results", *words)
     assert done.exit_code == 2
     assert line in done.stderr
     assert "Traceback" not in done.stderr

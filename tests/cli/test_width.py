@@ -47,13 +47,13 @@ def ten_runs(a_run, tmp_path):
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 160])
 def test_a_run_is_one_line_of_a_table_whatever_the_width(ten_runs, columns):
-    lines = printed(["table", "--results", str(ten_runs)], columns)
+    lines = printed(["table", "--all", "--results", str(ten_runs)], columns)
     assert max(map(len, lines)) <= columns
     assert sum("samples/s" in line and "valid" in line for line in lines) == 10
 
 
 def test_at_80_columns_names_and_results_are_whole_and_what_is_left_out_is_said(ten_runs):
-    lines = printed(["table", "--results", str(ten_runs)], 80)
+    lines = printed(["table", "--all", "--results", str(ten_runs)], 80)
     assert sum(all(name in line for name in LONG.values()) and "685 samples/s" in line for line in lines) == 10
     assert "Not shown at this width: p99 latency, overhead, performance, accuracy, run;" in " ".join(lines)
 
@@ -134,8 +134,9 @@ def two_kinds(ten_runs, a_run):
 KINDS = [("bert", "pytorch", "Offline"), ("resnet50", "onnxruntime", "SingleStream")]
 
 
-def test_a_comparison_of_several_kinds_of_runs_has_a_line_for_each_at_80_columns(two_kinds):
-    command = ["compare", two_kinds, two_kinds, "--results", two_kinds]
+def test_a_comparison_of_several_kinds_of_runs_has_a_line_for_each_at_80_columns(two_kinds, monkeypatch):
+    monkeypatch.chdir(two_kinds)  # the path of the folder is a line of its own, however long
+    command = ["compare", ".", ".", "--results", "."]
     lines = CliRunner(env={"COLUMNS": "80"}).invoke(main, command).stdout.splitlines()
     assert max(map(len, lines)) <= 80
     for names in (*KINDS, tuple(LONG.values())):
@@ -156,3 +157,10 @@ def test_what_show_says_goes_on_below_where_it_begins(ten_runs):
     column = lines[at].index("2026") if "2026" in lines[at] else 12
     following = [line for line in lines[at + 1 : at + 8] if line.startswith(" " * 4) and line.strip()]
     assert all(line.startswith(" " * column) for line in following)
+
+
+def test_of_runs_that_are_alike_the_newest_is_shown_and_the_others_are_counted(ten_runs):
+    lines = printed(["table", "--results", str(ten_runs)], 120)
+    assert sum("samples/s" in line for line in lines) == 1
+    assert lines[-1] == "9 older runs like these; --all lists them too."
+    assert "--all" not in "".join(printed(["table", "--markdown", "--results", str(ten_runs)], 120))

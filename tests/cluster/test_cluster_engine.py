@@ -88,6 +88,7 @@ def test_nodes_load_samples_themselves_and_answer_their_numbers(two):
     assert sum(each.samples for each in two.reached_nodes()) == 40
 
 
+@pytest.mark.thorough("network")
 def test_a_node_may_have_several_instances_which_load_samples_and_answer(two_of_two):
     two_of_two.library.load(range(40))
     two_of_two.warm_up(numbered(4))
@@ -102,6 +103,7 @@ def test_a_node_may_have_several_instances_which_load_samples_and_answer(two_of_
     assert two_of_two.runtime().device == "cpu"
 
 
+@pytest.mark.thorough("network")
 def test_samples_made_of_others_are_made_in_all_instances_of_all_nodes(two_of_two):
     """Sample 3 is read as sample 2: its answer is 4, whichever instance gives it."""
     two_of_two.library.load(range(4))

@@ -8,11 +8,10 @@ from pathlib import Path
 import networked
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from networked import Kept, config, engine_for, nodes, numbered
 
 from mlbench import UsageError
-from mlbench.cli import main
 from mlbench.execution.processes.failures import ProcessEndedError
 from mlbench.settings.layers import GuardedSetting
 
@@ -164,7 +163,7 @@ def test_serve_guards_what_its_backend_and_the_core_mark_unless_it_trusts(monkey
     monkeypatch.setattr("mlbench.cluster.node.serve_node", lambda config, listening, on_ready: served.append(config))
     command = ["serve", "llama2-70b", "--backend", "endpoint", "--token-file", str(tmp_path / "token")]
     for more in ([], ["--trust"]):
-        assert CliRunner().invoke(main, [*command, *more]).exit_code == 0
+        assert invoke(*command, *more).exit_code == 0
     guarded, trusting = ({each.key: list(each.allowed) for each in config.guards} for config in served)
     assert guarded["backend.start"] == ["", ""]
     assert guarded["backend.url"] == ["", URL]

@@ -12,9 +12,7 @@ from contextlib import contextmanager
 import networked
 import psutil
 import pytest
-from click.testing import CliRunner
-
-from mlbench.cli import main
+from invoking import invoke
 
 pytestmark = pytest.mark.slow
 
@@ -188,7 +186,7 @@ def test_tls_is_used_where_a_certificate_is_given(scene, token_file, tmp_path):
 
 def assert_refused(scene, what, command):
     """Check that a command is refused in a line; in this process, since it is over before a run begins."""
-    done = CliRunner().invoke(main, command[len(MLBENCH) :], env=scene)
+    done = invoke(*command[len(MLBENCH) :], env=scene)
     assert done.exit_code == 2
     assert what in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -4,10 +4,9 @@ import json
 import math
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 from mlbench import IncomparableRunsError, UsageError
-from mlbench.cli import main
 from mlbench.comparison.cost import Prices, read_prices, yields_of
 
 PRICES = Prices(currency="USD", per_hour={"small": 36.0, "large": 360.0})
@@ -114,7 +113,7 @@ def cost(runs, tmp_path, monkeypatch):
 
     def cost(*arguments, price="prices.toml"):
         options = ["--price", str(tmp_path / price), "--results", str(tmp_path / "results")]
-        return CliRunner().invoke(main, ["cost", *arguments, *options])
+        return invoke("cost", *arguments, *options)
 
     return cost
 

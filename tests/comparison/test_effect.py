@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from mlbench.comparison.effect import adjust_p_values, effect_of, is_bimodal
 
@@ -40,7 +40,7 @@ def test_welchs_test_is_scipys_on_the_logarithms():
 def test_interval_and_p_value_of_few_repeats_are_scipys(ours, theirs):
     rng = np.random.default_rng(ours)
     base, new = np.exp(rng.normal(0, 0.1, ours)), np.exp(rng.normal(0.1, 0.3, theirs))
-    expected = stats.ttest_ind(np.log(new), np.log(base), equal_var=False)
+    expected = scipy.stats.ttest_ind(np.log(new), np.log(base), equal_var=False)
     interval = expected.confidence_interval(0.95)
     effect = effect_of(base, new, higher_is_better=True)
     assert (effect.p_value, effect.low, effect.high) == pytest.approx(
@@ -55,6 +55,7 @@ def test_many_p_values_are_corrected_step_by_step():
     assert adjust_p_values([]) == []
 
 
+@pytest.mark.thorough("statistics", but=["5"])
 @pytest.mark.parametrize("repeats", [5, 12])
 def test_the_interval_holds_the_true_ratio_in_about_95_of_100_comparisons(repeats):
     rng, held, tries = np.random.default_rng(4), 0, 200

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.comparison.history import histories_of
 from mlbench.comparison.steps import spread_of, steps_in
 from mlbench.comparison.verdicts import SpeedVerdict
@@ -254,7 +253,7 @@ def stored(nights, tmp_path, monkeypatch):
 
 
 def history(*arguments, results):
-    return CliRunner().invoke(main, ["history", *arguments, "--results", str(results)])
+    return invoke("history", *arguments, "--results", results)
 
 
 def test_the_command_prints_levels_and_what_changed(stored):

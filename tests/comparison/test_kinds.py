@@ -6,9 +6,8 @@ import re
 from datetime import timedelta
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.comparison.compare import compare
 from mlbench.comparison.confirmation import cells_to_confirm, confirm
 from mlbench.comparison.kinds import KINDS, kind_named, margins_of
@@ -54,6 +53,11 @@ def verdicts_of(comparison):
     return {each.measure: each.verdict for cell in comparison.cells for each in cell.resources}
 
 
+def processor_time_in(comparison):
+    (found,) = (each for each in comparison.cells[0].resources if each.kind == "processor time")
+    return found
+
+
 def test_ten_times_the_memory_and_the_times_to_start_is_worse_on_the_first_day(session):
     base, new = session("old"), session("new", memory=1660e6, times=10, days=1)
     comparison = compare(base, new)
@@ -78,19 +82,19 @@ def test_a_regression_of_each_names_it_in_every_form_and_fails(session, tmp_path
     for run in (*session("old"), *session("new", memory=1660e6, times=10, days=1)):
         (results / run.run_id).mkdir(parents=True)
         (results / run.run_id / "record.json").write_text(run.text())
-    CliRunner().invoke(main, ["baseline", "save", "good", "old"])
+    invoke("baseline", "save", "good", "old")
     files = [tmp_path / "junit.xml", tmp_path / "summary.md"]
     words = ["regress", "new", "--baseline", "good", "--junit", str(files[0]), "--markdown", str(files[1])]
-    done = CliRunner().invoke(main, words)
+    done = invoke(*words)
     assert done.exit_code == 1, done.output
-    as_json = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)
+    as_json = json.loads(invoke(*words, "--json").stdout)
     in_json = {each["measure"] for each in as_json["cells"][0]["resources"] if each["verdict"] == "worse"}
     assert in_json == set(NAMES)
     for text in (done.stdout, *(file.read_text() for file in files)):
         assert all(name in " ".join(text.split()) for name in NAMES), text
     allowed = [word for name in ("memory=95%", "startup=0.95") for word in ("--margin", name)]
-    assert CliRunner().invoke(main, [*words, *allowed]).exit_code == 1, "ten times is beyond 95 % too"
-    assert CliRunner().invoke(main, [*words, "--margin", "cache=5%"]).exit_code == 2
+    assert invoke(*words, *allowed).exit_code == 1, "ten times is beyond 95 % too"
+    assert invoke(*words, "--margin", "cache=5%").exit_code == 2
 
 
 def test_equals_are_the_same_or_untold_and_nobody_is_told_a_speed_is_worse(session):
@@ -229,7 +233,7 @@ def with_processor_time(runs, factor=1.0, **changes):
     for run in runs:
         time_ns = 4e6 * factor * chance.uniform(0.995, 1.005)
         fields = {"ns": time_ns, "unit": "sample", "covers": "all", "reference_ns": 1e6, "relative_ns": time_ns}
-        fields |= {"samples": 4, "rounds": 20} | changes
+        fields |= {"samples": 4, "rounds": 20, "reference": "scrypt"} | changes
         made.append(type(run).model_validate(run.model_dump() | {"processor_time": fields}))
     return made
 
@@ -246,7 +250,7 @@ def busy(runs, a_run):
 def test_a_tenth_more_processor_time_is_worse_on_the_first_day_of_a_crowded_machine(session, a_run):
     base, new = (busy(session(name, days=days), a_run) for days, name in enumerate(("old", "new")))
     worse = compare(with_processor_time(base), with_processor_time(new, 1.1))
-    (judged,) = (each for each in worse.cells[0].resources if each.kind == "processor time")
+    judged = processor_time_in(worse)
     assert (judged.verdict, judged.measure) == (SpeedVerdict.WORSE, "processor time per sample")
     assert judged.effect.ratio == pytest.approx(1.1, rel=0.01)
     equal = compare(with_processor_time(base), with_processor_time(new))
@@ -269,10 +273,23 @@ def test_processor_time_beside_much_more_other_load_has_no_verdict(session, shar
     quiet, beside = ({"processes": each, "stolen": 0.0} for each in (0.02, share))
     base = with_processor_time(session("old", other_work=quiet))
     new = with_processor_time(session("new", days=1, other_work=beside), 1.15)
-    (judged,) = (each for each in compare(base, new).cells[0].resources if each.kind == "processor time")
+    judged = processor_time_in(compare(base, new))
     assert judged.verdict is verdict
     if verdict is SpeedVerdict.CANNOT_TELL:
         assert judged.reason.startswith("other load took 2% of the processors in the base and 60% on the new side")
+
+
+def test_earlier_sessions_beside_much_more_other_load_do_not_widen_the_spread(session):
+    quiet, beside = ({"processes": each, "stolen": 0.0} for each in (0.02, 0.8))
+    base, new = (with_processor_time(session(name, days=9 + days, other_work=quiet)) for days, name in enumerate("ab"))
+
+    def detectable(other_work):
+        times = [(day, 1 + 0.6 * (day % 2)) for day in range(8)]
+        some = [with_processor_time(session(f"{day}", days=day, other_work=other_work), by) for day, by in times]
+        return processor_time_in(compare(base, new, history=[run for one in some for run in one])).detectable
+
+    assert detectable(quiet) > 0.5
+    assert detectable(beside) == processor_time_in(compare(base, new)).detectable
 
 
 def test_the_hosts_share_and_a_token_are_numbers_of_their_own(session):
@@ -281,6 +298,11 @@ def test_the_hosts_share_and_a_token_are_numbers_of_their_own(session):
     assert comparison.cells[0].resources[0].measure == "host's processor time per token"
     apart = compare(with_processor_time(base, **token), with_processor_time(new))
     assert not [each for each in apart.cells[0].resources if each.kind == "processor time"]
+
+
+def test_processor_times_against_two_kinds_of_reference_work_are_two_numbers(session):
+    base, new = with_processor_time(session("old"), reference="checksums"), with_processor_time(session("new", days=1))
+    assert not [each for each in compare(base, new).cells[0].resources if each.kind == "processor time"]
 
 
 def test_processor_time_that_grew_in_half_of_the_other_cells_too_is_only_suspected(session):
@@ -292,7 +314,7 @@ def test_processor_time_that_grew_in_half_of_the_other_cells_too_is_only_suspect
 
 
 def test_the_help_of_the_option_names_every_kind_with_its_margin():
-    text = " ".join(CliRunner().invoke(main, ["regress", "--help"]).stdout.split())
+    text = " ".join(invoke("regress", "--help").stdout.split())
     default = text.partition("[default: (")[2].partition(");")[0]
     named = re.findall(r"(0\.\d+) of ([a-z, -]+)", default)
     margins = [(name, float(share)) for share, several in named for name in re.split(r", | and ", several) if name]

@@ -64,6 +64,7 @@ def judged(tested):
 WORSE = (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED)
 
 
+@pytest.mark.thorough("statistics", but=["independent", "two speeds of the machine for ten nights"])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_nights_hardly_ever_fail_without_cause_and_see_what_they_say_they_see(machine):
     rng, alarms, seen, held = np.random.default_rng(3), 0, 0, 0
@@ -140,6 +141,7 @@ AS_MEASURED = {"processor time": (0.01, 1.2), "memory": (0.009, 1.15), "start-up
 """Standard deviation of sessions and of repeats, and a factor that the first day is to show, by kind."""
 
 
+@pytest.mark.thorough("statistics", but=["memory", "start-up"])
 @pytest.mark.parametrize("name", AS_MEASURED)
 def test_first_days_of_memory_and_start_up_hardly_ever_fail_without_cause_and_see_what_is_large(name):
     """A small part of ``benchmarks/resource_nights.py``; the noise is that of decision 58."""

@@ -82,6 +82,7 @@ def test_one_bad_pair_of_ten_does_not_hide_a_loss():
     assert decision.verdict is SpeedVerdict.SLOWER
 
 
+@pytest.mark.thorough("statistics", but=["5"])
 @pytest.mark.parametrize("pairs", [5, 10])
 def test_pairs_of_normal_noise_are_called_different_as_rarely_as_ever(pairs):
     """One in 800 by chance, the limit for one of eight numbers: 5 of 4,000; three times as many would be a fault."""
@@ -90,6 +91,7 @@ def test_pairs_of_normal_noise_are_called_different_as_rarely_as_ever(pairs):
     assert sum(value < ALPHA / 8 for value in found) <= 15
 
 
+@pytest.mark.thorough("statistics")
 def test_nights_with_one_run_in_twenty_far_slower_hardly_ever_fail_and_see_a_tenth():
     rng, alarms, seen = np.random.default_rng(3), 0, 0
     for _ in range(40):

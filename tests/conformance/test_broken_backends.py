@@ -98,14 +98,17 @@ STATES = [
     ("copying-in-turn", state_checks.copies_rows, r"after rows \[0, 1, 2\] were copied to rows \[1, 2, 0\]"),
     ("copying-the-wrong-way", state_checks.copies_rows, r"after rows \[3\] were copied to rows \[0\]"),
     ("copying-from-the-start", state_checks.copies_the_columns_it_is_told, "after columns 5 to 10 of rows"),
+    ("halving", state_checks.keeps_types_of_state, r"is \[4096.0, 3.0\] after 1 times \[4097, 3\] were added"),
     ("holding-one-output", state_checks.keeps_state_between_calls, "output 'scores' of an earlier call changed"),
 ]
 
 CAUGHT = GRAPHS + REPLIES + STATES
 
 
+@pytest.mark.thorough("kit", first_of="check")
 @pytest.mark.parametrize(("name", "check", "words"), CAUGHT, ids=[f"{case[0]}-{case[1].__name__}" for case in CAUGHT])
-def test_a_broken_backend_is_caught_by_the_check_meant_for_it(on_trial, name, check, words):
+def test_a_broken_backend_is_caught_by_the_check_meant_for_it(on_trial, monkeypatch, name, check, words):
+    monkeypatch.setattr(engine_checks, "_LATE_S", 60.0)  # it ends as soon as a late reply comes
     with pytest.raises(ConformanceError, match=words) as caught:
         check(on_trial(name))
     assert caught.value.hint
@@ -132,6 +135,7 @@ SPEEDS = [
 ]
 
 
+@pytest.mark.thorough("kit", first_of="check")
 @pytest.mark.parametrize(("name", "check", "words"), SPEEDS, ids=[f"{case[0]}-{case[1].__name__}" for case in SPEEDS])
 def test_a_speed_that_was_not_computed_is_caught_by_the_check_meant_for_it(on_trial, name, check, words):
     with pytest.raises(ConformanceError, match=words) as caught:
@@ -139,6 +143,7 @@ def test_a_speed_that_was_not_computed_is_caught_by_the_check_meant_for_it(on_tr
     assert caught.value.hint
 
 
+@pytest.mark.thorough("kit")
 def test_answers_that_an_earlier_process_left_on_a_disk_are_caught_in_the_next(on_trial, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     speed_checks.computes_each_answer(on_trial("caching-on-disk", patience_s=20))

@@ -163,6 +163,7 @@ def cleaned_up(monkeypatch, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.usefixtures("cleaned_up")
+@pytest.mark.thorough("kit", first_of="check")
 @pytest.mark.parametrize(("name", "check", "words"), CAUGHT, ids=[f"{case[0]}-{case[1].__name__}" for case in CAUGHT])
 def test_a_broken_engine_is_caught_by_the_check_meant_for_it(on_trial, name, check, words):
     with pytest.raises(ConformanceError, match=words) as caught:

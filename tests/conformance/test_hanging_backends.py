@@ -7,7 +7,8 @@ import pytest
 
 from mlbench.conformance.engine_checks import ENGINE_CHECKS
 from mlbench.conformance.hang_guard import HangGuard
-from mlbench.conformance.isolated import CheckRequest, _Examination, examine
+from mlbench.conformance.isolated import CheckRequest, _Examination, _Outcome, examine
+from mlbench.wire.progress import ProgressMessage
 
 BY_LOADGEN = "hang: the engine does not return from "
 """What the watch over LoadGen says, with the call, where it is the first to see it, as on a busy machine."""
@@ -18,13 +19,15 @@ HANGS = [
     pytest.param("holding-submit", "answers_one_at_a_time", "in Uttering.submit (right.py:", marks=KIT),
     pytest.param("holding-submit", "passes_loadgen_single_stream", "in Uttering.submit (right.py:", marks=KIT),
     pytest.param("holding-flush", "stops_without_work", "in HoldingFlush.flush (processes.py:", marks=KIT),
-    ("holding-flush", "passes_loadgen_offline", "in HoldingFlush.flush (processes.py:"),
+    pytest.param("holding-flush", "passes_loadgen_offline", "in HoldingFlush.flush (processes.py:", marks=KIT),
     ("holding-start", "stops_without_work", "in HoldingStart.__enter__ (processes.py:"),
     pytest.param("holding-warm-up", "stops_without_work", "in HoldingWarmUp.warm_up (processes.py:", marks=KIT),
     pytest.param("holding-exit", "stops_without_work", "in HoldingExit.__exit__ (processes.py:", marks=KIT),
-    ("holding-statistics", "reports_facts_as_json", "in HoldingStatistics.statistics (processes.py:"),
+    pytest.param(
+        "holding-statistics", "reports_facts_as_json", "in HoldingStatistics.statistics (processes.py:", marks=KIT
+    ),
     pytest.param("decoding-for-ever", "counts_the_tokens_it_gives", "in Speaker.submit (language.py:", marks=KIT),
-    ("decoding-for-ever", "passes_loadgen_with_tokens", "in Speaker.submit (language.py:"),
+    pytest.param("decoding-for-ever", "passes_loadgen_with_tokens", "in Speaker.submit (language.py:", marks=KIT),
     pytest.param("dwelling-on-an-answer", "passes_loadgen_with_tokens", "in Dwelling.submit (language.py:", marks=KIT),
     pytest.param("flushing-for-ever", "passes_loadgen_with_tokens", "in Flushing.flush (language.py:", marks=KIT),
     ("holding-the-interpreter", "answers_after_flush", "no sign of life for"),
@@ -78,6 +81,7 @@ def test_a_backend_that_holds_up_the_end_of_python_does_not_hold_up_the_kit(tmp_
     assert "the threads left-behind" in found.reason
 
 
+@pytest.mark.thorough("kit")
 @pytest.mark.usefixtures("broken_plugin")
 def test_an_engine_that_goes_on_in_two_processes_is_caught_and_both_end(tmp_path, monkeypatch):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
@@ -90,6 +94,7 @@ def test_an_engine_that_goes_on_in_two_processes_is_caught_and_both_end(tmp_path
     assert re.search("the processes .* run on", found.reason)
 
 
+@pytest.mark.thorough("kit", but=["refusing-to-warm-up-leaves_nothing_running-8 GB are not enough."])
 @pytest.mark.usefixtures("broken_plugin")
 @pytest.mark.parametrize(
     ("backend", "check", "reason"),
@@ -107,6 +112,7 @@ def test_an_engine_that_refuses_with_an_error_of_ours_fails_its_checks_and_the_o
     assert {finding.check: finding.reason for finding in found} == {check: reason, "has_a_name_and_options": ""}
 
 
+@pytest.mark.thorough("kit")
 @pytest.mark.usefixtures("broken_plugin")
 def test_a_backend_that_floods_the_log_of_its_checks_leaves_a_short_one(tmp_path, monkeypatch):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
@@ -159,8 +165,7 @@ def test_a_check_that_ended_twice_has_one_finding():
     noted = []
     examination = _Examination(ENGINE_CHECKS[:2], noted.append)
     first = ENGINE_CHECKS[0].__name__
-    for message in ({"stage": first}, {"stage": first, "reason": "hang: slow", "hint": ""}):
-        examination.on_message(message)
-    examination.on_message({"stage": first, "reason": "", "hint": ""})
+    for outcome in (None, _Outcome(reason="hang: slow"), _Outcome()):
+        examination.on_message(ProgressMessage.of(first, outcome))
     assert [(finding.check, finding.reason) for finding in noted] == [(first, "hang: slow")]
     assert examination.remaining == [ENGINE_CHECKS[1].__name__]

@@ -102,7 +102,7 @@ def test_a_stop_sequence_may_begin_in_the_prompt_and_one_that_is_never_reached_e
     assert end_at_stop(prompt, (5, 6)) == (5, 6)
 
 
-@slow
+@pytest.mark.thorough("kit")
 def test_an_answer_whose_end_token_is_in_the_last_place_is_not_whole_in_text():
     """Prompts with their answers as new prompts, until one ends; then all but so many tokens of it as are allowed."""
     for prompt in fixed_prompts()[FULL.start : FULL.stop]:

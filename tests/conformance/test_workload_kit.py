@@ -6,9 +6,8 @@ import itertools
 import sys
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.conformance import workload_subject
 from mlbench.conformance.workload_checks import WORKLOAD_CHECKS
 from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
@@ -26,7 +25,7 @@ def new_package(tmp_path_factory):
     """Return the folder of a package that was just begun, and whose module can be imported."""
     pytest.importorskip("torch")
     parent = tmp_path_factory.mktemp("new")
-    assert CliRunner().invoke(main, ["plugin", "new", "--workload", "my-task", "--into", str(parent)]).exit_code == 0
+    assert invoke("plugin", "new", "--workload", "my-task", "--into", parent).exit_code == 0
     folder = parent / "mlbench_my_task"
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
@@ -141,7 +140,7 @@ def check_installed(installed, monkeypatch):
     def check(old, new):
         assert old in sound
         dataset.write_text(sound.replace(old, new))
-        return CliRunner().invoke(main, ["check", "my-task"])
+        return invoke("check", "my-task")
 
     yield check
     dataset.write_text(sound)
@@ -182,6 +181,6 @@ def test_a_dataset_that_ends_the_process_fails_the_check_it_happens_in(check_ins
     ],
 )
 def test_a_check_that_cannot_be_made_is_told_in_one_line(arguments, told):
-    done = CliRunner().invoke(main, ["check", *arguments])
+    done = invoke("check", *arguments)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert told in done.stderr

@@ -1,5 +1,6 @@
 """An example as its users have it: installed from outside."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -24,3 +25,26 @@ def mlbench(with_the_plugin):
         return subprocess.run(command, env=with_the_plugin, capture_output=True, text=True, check=False)
 
     return run
+
+
+@pytest.fixture
+def plugin(request):
+    """Return the module of the example itself."""
+    example = request.module.EXAMPLE
+    spec = importlib.util.spec_from_file_location(example.name, example / f"{example.name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Return a function that stores a record as a run folder."""
+
+    def store(record):
+        folder = tmp_path / record.run_id
+        folder.mkdir()
+        (folder / "record.json").write_text(record.text())
+        return folder
+
+    return store

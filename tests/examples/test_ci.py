@@ -141,6 +141,7 @@ def test_for_gitlab_a_comparison_that_saw_nothing_is_a_warning(tmp_path, status,
     assert checkout.run(f"status={status}\n{begin}{end}", {}) == (wanted, "")
 
 
+@pytest.mark.thorough("examples", but=["0.5"])
 @pytest.mark.parametrize("busy", [0.0, 0.5])
 def test_a_baseline_made_beside_other_work_is_a_warning(a_run, tmp_path, busy):
     for provider, step in (
@@ -160,6 +161,7 @@ def test_a_baseline_made_beside_other_work_is_a_warning(a_run, tmp_path, busy):
         assert status == (3 if provider == "gitlab" and busy else 0), printed
 
 
+@pytest.mark.thorough("examples")
 def test_the_step_that_installs_finds_mlbench_where_the_variable_says(tmp_path):
     """Pip is asked what it would install of this checkout; the rest of the line is the product."""
     dry = INSTALL.removesuffix(' "$PRODUCT"') + " --dry-run --no-deps --no-build-isolation --disable-pip-version-check"
@@ -203,7 +205,7 @@ def test_what_steps_upload_and_cache_is_what_they_write():
     assert GITLAB["pages"]["needs"] == ["performance"]
 
 
-@pytest.mark.thorough("examples", but=["github"])
+@pytest.mark.thorough("examples")
 @pytest.mark.parametrize("workflow", [GITHUB["env"], GITLAB["performance"]["variables"]], ids=["github", "gitlab"])
 def test_the_step_that_installs_takes_a_package_where_plugin_new_wrote_it(tmp_path, workflow):
     """In a folder of the repository, whose top is no package."""

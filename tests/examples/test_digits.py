@@ -27,8 +27,8 @@ def run_digits(mlbench, *arguments):
     return done.returncode, record
 
 
+@pytest.mark.thorough("examples")
 @needs_all
-@pytest.mark.slow
 def test_an_installed_workload_is_listed_with_the_scenarios_of_its_rules(mlbench):
     listed = json.loads(mlbench("list", "--json").stdout)
     workload = next(each for each in listed["workloads"] if each["name"] == "digits")
@@ -62,8 +62,8 @@ def test_random_weights_run_without_a_claim_of_accuracy(mlbench):
     assert (status, record["accuracy"], record["verdict"]["is_accurate"]) == (0, None, None)
 
 
+@pytest.mark.thorough("examples")
 @needs_all
-@pytest.mark.slow
 def test_a_profile_that_does_not_exist_is_refused_in_one_line(mlbench):
     done = mlbench("run", "digits", "--profile", "full", "--backend", "null", "--scenario", "Offline")
     assert (done.returncode, done.stderr) == (2, "Error: digits has no full profile. Use --profile mini.\n")

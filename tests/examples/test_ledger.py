@@ -1,7 +1,6 @@
 """A stranger's plugin that hears of stored runs: installed from outside, used by real runs, read by the csv module."""
 
 import csv
-import importlib.util
 import json
 from pathlib import Path
 
@@ -30,41 +29,21 @@ def test_every_stored_run_is_a_line_of_the_ledger(mlbench, with_the_plugin):
     assert "did not take" not in done.stderr
 
 
-@pytest.fixture
-def ledger():
-    """Return the module itself."""
-    spec = importlib.util.spec_from_file_location("mlbench_ledger", EXAMPLE / "mlbench_ledger.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def store(tmp_path):
-    def store(record):
-        folder = tmp_path / record.run_id
-        folder.mkdir()
-        (folder / "record.json").write_text(record.text())
-        return folder
-
-    return store
-
-
-def test_a_failed_run_is_a_line_without_a_number(ledger, store, a_failure, tmp_path):
-    ledger.mlbench_run_stored(store(a_failure))
+def test_a_failed_run_is_a_line_without_a_number(plugin, store, a_failure, tmp_path):
+    plugin.mlbench_run_stored(store(a_failure))
     (line,) = lines_of(tmp_path)
     assert (line["status"], line["value"], line["is_valid"]) == ("failed", "", "")
 
 
-def test_a_plugin_that_raises_is_warned_of_and_the_others_hear(ledger, store, a_run, tmp_path, caplog):
+def test_a_plugin_that_raises_is_warned_of_and_the_others_hear(plugin, store, a_run, tmp_path, caplog):
     class Grumbler:
         @staticmethod
-        @ledger.hookimpl
+        @plugin.hookimpl
         def mlbench_run_stored():  # a hook may take fewer arguments
             raise OSError("no more paper")
 
     plugins = Plugins.discover()
-    plugins.hooks.register(ledger, name="ledger (mlbench-ledger)")
+    plugins.hooks.register(plugin, name="ledger (mlbench-ledger)")
     plugins.hooks.register(Grumbler(), name="grumbler (grumbler)")
     plugins.notify_stored(store(a_run()))
     assert len(lines_of(tmp_path)) == 1

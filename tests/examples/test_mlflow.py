@@ -1,6 +1,5 @@
 """A stranger's plugin that posts runs to MLflow: a real MLflow with its store in a folder, read back through MLflow."""
 
-import importlib.util
 import json
 import os
 import socket
@@ -11,26 +10,6 @@ from pathlib import Path
 import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mlbench_mlflow"
-
-
-@pytest.fixture
-def plugin():
-    """Return the module itself."""
-    spec = importlib.util.spec_from_file_location("mlbench_mlflow", EXAMPLE / "mlbench_mlflow.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def store(tmp_path):
-    def store(record):
-        folder = tmp_path / record.run_id
-        folder.mkdir()
-        (folder / "record.json").write_text(record.text())
-        return folder
-
-    return store
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ import psutil
 
 from mlbench import DataError, GraphCalls, GraphError
 from mlbench.execution.processes.usage import resident_bytes
+from mlbench.wire.progress import Steps
 
 
 def add(payload, channel):
-    channel.progress("add", terms=2)
+    channel.progress("add", Steps(done=1, of=2))
     return {"sum": payload["a"] + payload["b"]}
 
 

@@ -1,7 +1,9 @@
+from functools import partial
+
 import pytest
 
 from mlbench.execution import batch_sweep
-from mlbench.execution.batch_sweep import choose_batch, mixture, neighbours
+from mlbench.execution.batch_sweep import choose_batch, mixture, neighbours, run_for
 
 
 class Clock:
@@ -13,6 +15,11 @@ class Clock:
         return self.now
 
 
+def over_and_over(run, workers=1):
+    """Return what runs a batch on workers that are all as fast."""
+    return lambda batch, seconds: workers * run_for(partial(run, batch), seconds)
+
+
 def choice(monkeypatch, seconds_of, largest=64, **more):
     clock = Clock()
     monkeypatch.setattr(batch_sweep.time, "perf_counter", clock)
@@ -20,7 +27,7 @@ def choice(monkeypatch, seconds_of, largest=64, **more):
     def run(batch):
         clock.now += seconds_of(len(batch))
 
-    return choose_batch(run, range(100), largest, **more)
+    return choose_batch(over_and_over(run, more.get("workers", 1)), range(100), largest, **more)
 
 
 def swept(monkeypatch, seconds_of, largest=64, **more):
@@ -98,11 +105,70 @@ def test_a_first_call_that_took_long_to_allocate_does_not_hide_how_fast_the_next
 
 
 def test_the_clock_of_the_sweep_is_real():
-    assert choose_batch(lambda batch: sum(range(50_000)), range(10), 4).batch == 4
+    assert choose_batch(over_and_over(lambda batch: sum(range(50_000))), range(10), 4).batch == 4
 
 
 def test_rates_are_those_of_all_workers(monkeypatch):
     assert choice(monkeypatch, lambda size: 0.01 * size, workers=3).rates[1] == pytest.approx(300)
+
+
+def test_a_try_of_a_short_batch_is_many_calls(monkeypatch):
+    calls = []
+
+    def seconds(size):
+        calls.append(size)
+        return 0.001 * size
+
+    assert swept(monkeypatch, seconds, largest=1) == (1, {1: pytest.approx(1000)})
+    assert len(calls) > 100, "the first call, then tries of ten each"
+
+
+@pytest.mark.parametrize(("least_s", "calls"), [(0, 1), (0.25, 2), (0.3, 3)])
+def test_a_batch_runs_for_a_time_and_once_at_least(monkeypatch, least_s, calls):
+    clock, ran = Clock(), []
+    monkeypatch.setattr(batch_sweep.time, "perf_counter", clock)
+
+    def run():
+        clock.now += 0.125
+        ran.append(clock.now)
+
+    assert run_for(run, least_s) == pytest.approx(8)
+    assert len(ran) == calls
+
+
+def test_time_in_which_others_had_the_processor_counts_only_where_cores_are_shared(monkeypatch):
+    clock, waits, ran = Clock(), Clock(), Clock()
+    monkeypatch.setattr(batch_sweep.time, "thread_time", ran)
+    monkeypatch.setattr(batch_sweep.time, "perf_counter", clock)
+    monkeypatch.setattr(batch_sweep, "thread_waited_ns", waits)
+
+    def run():
+        clock.now += 0.125
+        waits.now += waited_ns
+        ran.now += 0.0625
+
+    waited_ns = 25_000_000
+    assert run_for(run, 1, owns_core=True) == pytest.approx(10)
+    assert run_for(run, 1) == pytest.approx(8)
+    waited_ns = 100_000_000
+    assert run_for(run, 1, owns_core=True) == pytest.approx(16), "no faster than it ran"
+
+
+def test_a_wait_between_the_last_batch_and_the_reading_of_waits_makes_no_batch_faster(monkeypatch):
+    clock, readings = Clock(), iter([0.0, 0.5])
+    monkeypatch.setattr(batch_sweep.time, "perf_counter", clock)
+
+    def wait_and_read():
+        waited_s = next(readings)
+        clock.now += waited_s
+        return waited_s * 1e9
+
+    monkeypatch.setattr(batch_sweep, "thread_waited_ns", wait_and_read)
+
+    def run():
+        clock.now += 1.0
+
+    assert run_for(run, 1, owns_core=True) == pytest.approx(1)
 
 
 def busy_between(begin_s, end_s, seconds_of):
@@ -160,4 +226,4 @@ def test_the_sweep_measures_batches_of_the_kind_that_the_run_makes(monkeypatch, 
     def run(lengths):
         clock.now += 0.001 + 0.0005 * max(lengths) * len(lengths)
 
-    assert choose_batch(run, [1] * 90 + [20] * 10, 64, cut=cut).batch == batch
+    assert choose_batch(over_and_over(run), [1] * 90 + [20] * 10, 64, cut=cut).batch == batch

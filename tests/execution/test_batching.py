@@ -1,4 +1,5 @@
 import threading
+from queue import SimpleQueue
 from types import SimpleNamespace
 
 import pytest
@@ -47,6 +48,44 @@ def test_small_queries_that_wait_together_leave_together():
     for i in range(3):
         queue.put(samples(i), REPLY)
     assert taken(queue) == [0, 1, 2]
+
+
+def test_each_worker_gets_a_batch_of_what_came_before_it_woke():
+    """Only the first sample and the one that fills a batch wake a worker; none may be left asleep over the rest."""
+    queue, taken, found = BatchQueue(batch=2, max_wait_us=0), SimpleQueue(), []
+
+    def work():
+        while batch := queue.take():
+            taken.put(list(batch.samples.ids))
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for start in range(0, 60, 5):
+        for number in range(start, start + 5):
+            queue.put(samples(number), REPLY)
+        while len(found) < start + 5:
+            found += taken.get(timeout=30)  # then all are asleep again
+    queue.close()
+    for worker in workers:
+        worker.join(10)
+        assert not worker.is_alive()
+    assert sorted(found) == list(range(60))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 8])
+def test_what_is_cut_from_waiting_samples_is_all_of_them_in_order(most):
+    backlog = Backlog()
+    for ids in [(1,), (2, 3, 4), (5,), (6, 7), (8,)]:
+        backlog.add(samples(*ids), REPLY)
+    found = []
+    while backlog:
+        batch = backlog.cut(most)
+        assert len(batch.samples) == min(most, 8 - len(found))
+        assert list(batch.samples.ids) == list(batch.samples.indices)
+        found += batch.samples.ids
+        assert len(backlog) == 8 - len(found)
+    assert found == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_a_batch_never_mixes_two_tests():

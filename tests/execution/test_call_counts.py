@@ -43,6 +43,35 @@ def test_a_larger_state_is_another_call():
     assert {(each.state_sizes["slots"], each.count) for each in merge_counts([counts])} == {(8, 2), (16, 1)}
 
 
+class Adding:
+    """Adds its input to what it keeps."""
+
+    def new_state(self, sizes):
+        return [zeros(sizes["slots"])]
+
+    def __call__(self, inputs, state):
+        state[0] += inputs["x"]
+        return {"y": state[0].copy()}
+
+
+def test_a_program_gets_state_of_the_backends_and_its_sizes_are_counted():
+    executable = CountedExecutable(Adding(), "sum")
+    state = executable.new_state({"slots": 2})
+    for _ in range(3):
+        found = executable({"x": np.array([1, 2], np.float32)}, state)["y"]
+    assert found.tolist() == [3, 6]
+    (call,) = merge_counts([executable.counts])
+    assert (call.graph, call.shapes, call.state_sizes, call.count) == ("sum", {"x": (2,)}, {"slots": 2}, 3)
+
+
+def test_graphs_with_state_are_computed_once_for_each_shape_when_they_are_replayed():
+    executable = CountedExecutable(Adding(), "sum")
+    replayed = executable.replay()
+    state = executable.new_state({"slots": 2})
+    answers = [executable({"x": np.array([1, 2], np.float32)}, state)["y"].tolist() for _ in range(3)]
+    assert (answers, replayed.computed) == ([[1, 2]] * 3, 1)
+
+
 def test_a_call_that_fails_is_no_work():
     def refuse(inputs):
         raise ValueError("thirteen")

@@ -9,6 +9,7 @@ import pytest
 
 from mlbench import Dataset, Prompt
 from mlbench.execution.variations import Change, Variation, VariedDataset, can_change, size_bytes, vary_sample
+from mlbench.wire.json_values import value_of_json
 
 
 class Pair(NamedTuple):
@@ -123,6 +124,6 @@ def test_variations_have_the_indices_that_they_are_given_and_others_mean_what_th
 @pytest.mark.parametrize("change", Change)
 def test_a_variation_travels_as_json(change):
     variation = Variation(base=3, change=change, seed=2**31, continuation=(4, 5))
-    again = Variation.from_values(json.loads(json.dumps(dataclasses.asdict(variation))))
+    again = value_of_json(Variation, json.loads(json.dumps(dataclasses.asdict(variation))))
     assert again == variation
     assert again.change is change

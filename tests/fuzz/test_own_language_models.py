@@ -43,6 +43,12 @@ def test_descriptions(fuzz, folder):
     fuzz.json(lambda file: described(folder), CONFIG, "config.json", share=2)
 
 
+def test_descriptions_of_quantisation(fuzz, folder):
+    weights = {"num_bits": 4, "type": "int"}
+    method = {"quant_method": "compressed-tensors", "bits": 4, "config_groups": {"group_0": {"weights": weights}}}
+    fuzz.json(lambda file: described(folder), {**CONFIG, "quantization_config": method}, "config.json")
+
+
 def test_generation_settings(fuzz, folder):
     fuzz.json(lambda file: described(folder), {"eos_token_id": [2, 5], "bos_token_id": 1}, "generation_config.json")
 

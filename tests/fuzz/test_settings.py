@@ -1,13 +1,19 @@
 """Files of settings: suites, tuning, prices, and what a mini profile ships."""
 
+import itertools
+import shutil
 from dataclasses import dataclass
+from importlib.resources import files
 
 import pytest
 
 from mlbench.comparison.cost import read_prices
-from mlbench.discovery import Plugins
 from mlbench.planning.requests import RunRequest, settings_of
 from mlbench.planning.suite import read_suite, requests_of
+from mlbench.rules.official import default_round, recognise_round, round_named
+from mlbench.rules.round_changes import changes_of
+from mlbench.rules.round_facts import facts_of_rules
+from mlbench.rules.round_files import rounds_with
 from mlbench.toolkit import MiniFolder, read_mini
 
 SUITE = """name = "nightly"
@@ -66,11 +72,6 @@ class Profile:
     sizes: Sizes
 
 
-@pytest.fixture(scope="module")
-def plugins():
-    return Plugins.discover()
-
-
 def test_suite_files(fuzz, plugins, tmp_path):
     def read(file):
         requests_of(read_suite(file), plugins, results=tmp_path / "results")
@@ -85,6 +86,28 @@ def test_settings_files(fuzz, plugins, monkeypatch):
         settings_of(RunRequest(workload="bert", backend="null", scenario="Offline"), plugins).plain()
 
     fuzz.toml(read, TUNING)
+
+
+def test_rounds(fuzz, monkeypatch, tmp_path):
+    """A round of the user's own: v5.1 cut down to a workload, read and asked for all that commands print of it."""
+    numbers = itertools.count()  # a file is read once
+    text = files("mlbench.rules").joinpath("rounds", "v5_1.toml").read_text()
+    head, llama = text[: text.index("[workloads.")], text.index("[workloads.mixtral")
+    text = (head + text[text.index("[workloads.llama2-70b]") : llama]).replace('round = "v5.1"', 'round = "v9.9"')
+
+    def read(file):
+        folder = tmp_path / str(next(numbers))
+        (folder / "rounds").mkdir(parents=True)
+        shutil.copy(file, folder / "rounds" / "v9_9.toml")
+        monkeypatch.setenv("MLBENCH_SETTINGS", str(folder / "settings.toml"))
+        found = round_named("v9.9")
+        changes_of(default_round(), found)
+        for rules in found.workloads.values():
+            list(facts_of_rules(rules))
+        list(rounds_with("llama2-70b", scenario="Interactive", category="datacenter"))
+        recognise_round({"effective_qsl_rng_seed": 1})
+
+    fuzz.toml(read, text)
 
 
 def test_price_files(fuzz):

@@ -5,10 +5,9 @@ import json
 import os
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 from mlbench import Model, TensorSpec, Workload
-from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.errors import GraphError, PluginError, UsageError
 from mlbench.graph_export.export import ExportRequest, export_graphs
@@ -82,7 +81,7 @@ def names(folder):
 def mlbench(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    return lambda *arguments: CliRunner().invoke(main, ["onnx", *map(str, arguments)])
+    return lambda *arguments: invoke("onnx", *arguments)
 
 
 def test_the_command_says_what_it_wrote_and_how_it_is_measured(mlbench):

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 from mlbench import Precision, Profile, Variant, Weights
-from mlbench.cli import main
 from mlbench.discovery import Plugins
 
 pytest.importorskip("onnxruntime")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough("exports")
 
 ALONE = """
 import sys
@@ -58,21 +57,12 @@ def flat(calls):
 
 
 def exported(workload, folder):
-    done = CliRunner().invoke(main, ["onnx", workload, "-o", str(folder), "--json"])
+    done = invoke("onnx", workload, "-o", folder, "--json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)["graphs"]
 
 
-@pytest.mark.parametrize(
-    "workload",
-    [
-        "resnet50",
-        *(
-            pytest.param(name, marks=pytest.mark.thorough("exports"))
-            for name in ("retinanet", "3d-unet", "bert", "dlrm-v2", "stable-diffusion-xl")
-        ),
-    ],
-)
+@pytest.mark.parametrize("workload", ["resnet50", "retinanet", "3d-unet", "bert", "dlrm-v2", "stable-diffusion-xl"])
 def test_each_call_of_a_workload_has_the_backends_answer_to_the_last_bit(workload, tmp_path):
     """At a level of optimisation at which neither replaces operators by those of ONNX Runtime's own."""
     files = {graph["name"]: graph["file"] for graph in exported(workload, tmp_path / "out")}
@@ -96,7 +86,6 @@ def test_each_call_of_a_workload_has_the_backends_answer_to_the_last_bit(workloa
             np.testing.assert_array_equal(alone[tensor], array, err_msg=f"{name} {tensor}", strict=True)
 
 
-@pytest.mark.thorough("exports")
 def test_a_language_model_has_its_state_among_inputs_and_outputs(tmp_path):
     import onnxruntime
 

@@ -75,6 +75,19 @@ def test_replies_that_are_timed_go_one_by_one(told, refused):
     assert [[each[0] for each in responses] for _, responses in told] == [[1, 2], [3], [4], [5], [6]]
 
 
+@pytest.mark.parametrize("has_counts", [False, True])
+def test_replies_to_many_samples_go_in_parts_each_with_its_own_data(told, refused, monkeypatch, has_counts):
+    monkeypatch.setattr(module, "_MOST_AT_A_TIME", 4)
+    monkeypatch.setattr(module, "QuerySampleResponse", lambda id_, address, size, tokens=None: (id_, address, tokens))
+    completer = Completer(refused)
+    outputs = np.arange(10, dtype=np.float32)[:, np.newaxis]
+    completer.complete(samples(*range(10)), outputs, list(range(20, 30)) if has_counts else None)
+    assert [len(responses) for _, responses in told] == [4, 4, 2]
+    heard = [response for _, responses in told for response in responses]
+    first = outputs.ctypes.data
+    assert heard == [(id_, first + 4 * id_, 20 + id_ if has_counts else None) for id_ in range(10)]
+
+
 def test_a_reply_on_the_thread_that_issues_is_reported_at_once(told, refused):
     completer = Completer(refused, gather_s=0.001)
     completer.complete(samples(1), np.zeros((1, 3), np.float32))

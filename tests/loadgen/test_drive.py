@@ -46,6 +46,25 @@ def test_the_default_number_of_queries_in_multi_stream_keeps_three_hiccups_out_o
     assert is_slowest or discarded
 
 
+@pytest.mark.parametrize(
+    ("asked", "rate_per_s", "is_coalescing"),
+    [("auto", 19_999, False), ("auto", 20_000, True), (False, 20_000, False), (True, 19_999, True)],
+)
+def test_overdue_queries_go_in_one_call_at_high_rates_or_as_was_asked(tmp_path, asked, rate_per_s, is_coalescing):
+    """As LoadGen logs what it was told; every sample is answered either way."""
+    load = LoadSettings(
+        min_duration_ms=1,
+        min_query_count=300,
+        performance_sample_count=16,
+        target_qps=rate_per_s,
+        coalesce_queries=asked,
+    )
+    traffic = run(Doubles(), tmp_path, SERVER, load=load)
+    assert (traffic.issued, traffic.answered, traffic.faults) == (300, 300, [])
+    values = read_detail(tmp_path / "mlperf_log_detail.txt").values
+    assert values["requested_server_coalesce_queries"] is is_coalescing
+
+
 def test_the_seeds_of_the_round_are_in_force(tmp_path):
     run(Doubles(), tmp_path)
     values = read_detail(tmp_path / "mlperf_log_detail.txt").values

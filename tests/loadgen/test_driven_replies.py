@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -257,6 +258,16 @@ def test_of_replies_that_come_one_by_one_only_the_unsound_is_a_fault(tmp_path, m
     traffic = run(engine(), tmp_path, OFFLINE, mode=Mode.ACCURACY)
     assert traffic.faults == told
     assert {reply.index for reply in read_accuracy_of(tmp_path)} == set(range(20))
+
+
+@pytest.mark.parametrize("mode", [Mode.ACCURACY, Mode.PERFORMANCE])
+def test_the_last_replies_of_a_query_wait_for_no_others(tmp_path, monkeypatch, mode):
+    """A test of milliseconds whose replies may wait a minute for each other: were the last to, it would take that."""
+    monkeypatch.setattr("mlbench.loadgen.drive._GATHER_S", 60)
+    started_s = time.monotonic()
+    traffic = run(AnswersOneByOne(), tmp_path, OFFLINE, mode=mode)
+    assert time.monotonic() - started_s < 40
+    assert (traffic.faults, traffic.answered) == ([], traffic.issued)
 
 
 class LosesAWorker(Doubles):

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
+from mlbench_resnet50.mini_profile import MiniProfile
 
 from mlbench import Profile, Variant, Weights
-from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.records.run_record import read
 from mlbench.roofline.ceilings import Ceilings
@@ -23,7 +23,7 @@ def mlbench(tmp_path, monkeypatch):
     monkeypatch.setenv("MLBENCH_SETTINGS", str(tmp_path / "none.toml"))
 
     def mlbench(*arguments):
-        done = CliRunner().invoke(main, arguments)
+        done = invoke(*arguments)
         folders = [*(tmp_path / "results").glob("2*")]
         return done, read(folders[0]) if folders else None
 
@@ -84,11 +84,14 @@ def test_rows_of_padding_are_work_and_are_reported(mlbench, known_machine):
     settings = ("--set", "execution.batching=fixed", "--set", "execution.batch=8", *QUICK)
     _, record = mlbench("run", "resnet50", "--backend", "pytorch", "--scenario", "Offline", *settings)
     rows = 8 * record.work.graphs[0].calls
+    size, classes = MiniProfile.shipped().image_size, MiniProfile.shipped().classes
+    (sent,) = record.transfers.graphs
+    assert (sent.input_bytes, sent.output_bytes) == (rows * 3 * size**2 * 4, rows * classes * 4)
     assert record.work.useful_share == record.samples["issued"] / rows
     assert record.work.operations_per_sample == pytest.approx(flops_of_one_image() / record.work.useful_share)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 def test_energy_is_that_of_the_test_alone(mlbench, monkeypatch):
     """A hundred watts: what it says in joules is a hundred times the length of the test by LoadGen's clock."""
     monkeypatch.syspath_prepend(str(PLUGIN))
@@ -122,7 +125,7 @@ def test_what_is_not_measured_is_reported_with_its_reason(mlbench, known_machine
     }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 def test_work_is_counted_only_where_a_ceiling_is_known_to_hold_it_against(mlbench):
     arguments = ("run", "resnet50", "--backend", "pytorch", "--scenario", "SingleStream", "--power", "none", *QUICK)
     _, record = mlbench(*arguments)

@@ -4,22 +4,10 @@ import threading
 
 import numpy as np
 import pytest
+from measured_parts import Numbers
 
-from mlbench import Dataset, Engine
+from mlbench import Engine
 from mlbench.measurement.asking import ask
-
-
-class Numbers(Dataset):
-    count = performance_count = 40
-    fingerprint = "numbers"
-
-    def load(self, indices):
-        pass
-
-    unload = load
-
-    def sample(self, index):
-        return index
 
 
 class Squaring(Engine):

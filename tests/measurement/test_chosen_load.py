@@ -5,8 +5,9 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from measured_parts import Numbers
 
-from mlbench import Dataset, Engine, GenerationProgram
+from mlbench import Engine, GenerationProgram
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.statistics import GenerationStatistics, SteadyCounts
 from mlbench.execution import speed_estimate
@@ -70,6 +71,12 @@ def test_offline_expects_more_than_the_rate_that_was_seen_and_less_so_in_a_long_
     assert chosen_qps == pytest.approx(margin * 400)
 
 
+@pytest.mark.parametrize(("duration_ms", "margin"), [(2000, 1.05), (60_000, 1.1)])
+def test_offline_expects_hardly_more_in_a_short_test_where_the_rate_was_seen_to_stay(duration_ms, margin):
+    chosen_qps = chosen(OFFLINE, pace_of(is_plateau=True), min_duration_ms=duration_ms).target_qps
+    assert chosen_qps == pytest.approx(margin * 400)
+
+
 def test_offline_sends_the_samples_that_the_rules_want():
     """v4.1: 24,576 samples; a scenario of many queries counts those."""
     assert chosen(OFFLINE, pace_of()).min_query_count == 24_576
@@ -90,20 +97,6 @@ class Clock:
 
     def perf_counter_ns(self):
         return round(self.now_s * 1e9)
-
-
-class Numbers(Dataset):
-    count, performance_count, fingerprint = 40, 40, "numbers"
-    loaded = 0
-
-    def load(self, indices):
-        self.loaded += len(indices)
-
-    def unload(self, indices):
-        self.loaded -= len(indices)
-
-    def sample(self, index):
-        return index
 
 
 class Steady(Engine):
@@ -255,7 +248,7 @@ def test_a_language_models_speed_with_many_samples_is_looked_for_where_nothing_e
 ):
     asked = []
 
-    def crowd(pace, *_):
+    def crowd(pace, *_, **__):
         asked.append(pace)
         return pace
 

@@ -15,6 +15,7 @@ from mlbench.contracts.scenario import LoadSettings
 from mlbench.errors import UsageError
 from mlbench.execution.export import onnx_export
 from mlbench.measurement import exports_ahead
+from mlbench.wire.progress import Steps
 
 PLUGIN = '''
 import os
@@ -176,11 +177,11 @@ def test_graphs_of_later_runs_are_not_begun_late(monkeypatch):
     monkeypatch.setattr(exports_ahead, "_graphs", graphs)
     monkeypatch.setattr(exports_ahead, "_LATER_WITHIN_S", -1.0)
     told = []
-    channel = SimpleNamespace(progress=lambda stage, **facts: told.append((stage, facts)))
+    channel = SimpleNamespace(progress=lambda stage, said: told.append((stage, said)))
     with ThreadPoolExecutor(1) as pool:
         assert exports_ahead._export_all(pool, 2, channel) == 2
     assert asked == ["a", "b"]
-    assert told[-1] == ("export", {"step": 2, "steps": 3})
+    assert told[-1] == ("export", Steps(done=2, of=3))
 
 
 def test_a_run_goes_on_where_no_process_can_be_started(monkeypatch, caplog, tmp_path):
@@ -191,7 +192,9 @@ def test_a_run_goes_on_where_no_process_can_be_started(monkeypatch, caplog, tmp_
         raise UsageError("no more processes.")
 
     monkeypatch.setattr(exports_ahead, "call_isolated", refuse)
-    spec = SimpleNamespace(workload="bert", profile="mini", weights="trained", settings={}, later_models=())
+    spec = SimpleNamespace(
+        workload="bert", profile="mini", weights="trained", settings={}, transform="", later_models=()
+    )
     variant = SimpleNamespace(profile=Profile.MINI)
     job = SimpleNamespace(variant=variant, spec=spec, folder=tmp_path, load=LoadSettings())
     told = []

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.execution.cores import physical_cores
 from mlbench.loadgen.logs import AccuracyLog
 from mlbench.records.run_record import read
@@ -26,7 +25,7 @@ def mlbench(tmp_path, monkeypatch):
 
     def mlbench(*arguments, scenario="Offline", **settings):
         given = [each for name, value in settings.items() for each in ("--set", f"execution.{name}={value}")]
-        done = CliRunner().invoke(main, ["run", *arguments, "--scenario", scenario, *given])
+        done = invoke("run", *arguments, "--scenario", scenario, *given)
         folders = sorted((tmp_path / "results").glob("2*"))
         return done, {folder: read(folder) for folder in folders}
 
@@ -132,7 +131,7 @@ def test_a_query_of_eight_is_answered_by_both_instances_with_the_answers_of_one(
     assert [each.counted.batches_by_size for each in records[two].engine.by_instance] == [{4: issued // 8}] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 @needs_two_cores
 def test_queries_of_one_sample_take_turns(mlbench):
     _, records = mlbench("resnet50", *FEW_QUERIES, "--no-accuracy", scenario="SingleStream", instances=2)

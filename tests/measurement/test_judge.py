@@ -11,11 +11,13 @@ from mlbench.conformance.known_answers import TokenLists, reference_scores, scor
 from mlbench.contracts.metric import LoggedReply
 from mlbench.execution.variations import Change, Variation, vary_sample
 from mlbench.loadgen.logs import read_detail
-from mlbench.measurement.evidence import Burst, Evidence, Overseen, TimedAnswer
+from mlbench.measurement.evidence import Burst, BurstBegins, BurstEnds, Evidence, Overseen, TimedAnswer
 from mlbench.measurement.judge import log_faults, timed_from_outside
 from mlbench.measurement.timed_answers import compare_timed
 from mlbench.rules.facts import SpotCheck
 from mlbench.running.overseeing import Overseer
+from mlbench.wire.load_progress import Demand, LoadProgress, SampleCounts
+from mlbench.wire.progress import ProgressMessage
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
@@ -66,9 +68,9 @@ def test_bursts_that_cannot_be_timed_are_not_taken_for_checked():
 def test_the_parent_times_a_burst_between_its_messages():
     now = iter([0, 10 * MS, 30 * MS, 40 * MS])
     overseer = Overseer(lambda: next(now))
-    ends = {"burst_ends": "new", "lasted_ns": 7}
-    for facts in ({"burst_begins": "new"}, ends, {}, ends):
-        overseer.note({"stage": "spot check", **facts})
+    ends = BurstEnds(kind="new", lasted_ns=7)
+    for fact in (BurstBegins(kind="new"), ends, None, ends):
+        overseer.note(ProgressMessage.of("spot check", fact))
     assert overseer.seen.bursts == (Burst(kind="new", said_ns=7, lasted_ns=10 * MS),)
 
 
@@ -114,7 +116,9 @@ def test_the_parent_notes_from_when_to_when_samples_were_answered():
     now = iter(MS * each for each in (0, 10, 20, 30, 40, 50))
     overseer = Overseer(lambda: next(now))
     for answered in (0, 5, 9, 9, 2, 7):  # the test is made again
-        overseer.note({"stage": "performance", "answered": answered})
+        counts = SampleCounts(elapsed_s=1.0, issued=answered, answered=answered)
+        test = LoadProgress(counts=counts, demand=Demand(least_s=0.0, least_samples=1))
+        overseer.note(ProgressMessage.of("performance", test))
     assert overseer.seen.answering_ns == 10 * MS
 
 

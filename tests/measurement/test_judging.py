@@ -116,6 +116,7 @@ def judged(folder):
         job = SimpleNamespace(
             folder=folder,
             workload=SimpleNamespace(name="resnet50", rules="resnet50"),
+            rules=official_rules("resnet50"),
             scenario=scenario,
             tier=Tier.SMOKE,
             variant=SimpleNamespace(profile="mini", weights="trained"),
@@ -253,6 +254,12 @@ def test_prompts_that_the_engine_cut_are_checked_against_the_run(judged, counted
     assert (found.measured, found.passed) == (measured, passed)
 
 
+@pytest.mark.parametrize(("late", "passed"), [(0, True), (2, False)])
+def test_late_clients_of_an_engine_are_checked_against_the_run(judged, late, passed):
+    found = rule(judged(Right(), statistics=EngineStatistics(late_clients=late)), "client_in_time")
+    assert (found.measured, found.passed) == (late, passed)
+
+
 def test_an_engine_that_does_not_count_prompts_is_not_held_to_them(judged):
     assert rule(judged(Right()), "prompts_whole") is None
 
@@ -299,7 +306,8 @@ def test_what_a_metric_gives_and_cannot_be_stored_ends_the_run_and_names_the_fie
 
 def tokens_found(folder, scenario, rules="llama2-70b"):
     limits = official_limits(official_rules(rules), scenario)
-    return token_answers(SimpleNamespace(folder=folder, scenario=scenario), model_of(Words()), limits)
+    job = SimpleNamespace(folder=folder, scenario=scenario, rules=official_rules(rules))
+    return token_answers(job, model_of(Words()), limits)
 
 
 @pytest.fixture

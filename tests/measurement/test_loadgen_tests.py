@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from measured_parts import MODEL, Numbers, One
 
-from mlbench import BatchProgram, Dataset, Engine, EnginePlan, Model, ReplySpec
+from mlbench import Engine, EnginePlan
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.logs import AccuracyLog, read_detail
@@ -27,23 +28,13 @@ test_of.__test__ = False  # not a test class for pytest
 SCENARIOS = pytest.mark.parametrize(
     "scenario", [SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE], ids=lambda each: each.name
 )
-
-
-class One(BatchProgram):
-    reply = ReplySpec(dtype="float32", shape=(1,))
-
-    def run(self, samples, graphs):
-        raise AssertionError
-
-
-MODEL = Model(name="one", graphs={}, program=One(), weights_fingerprint="none")
 SPEC = SimpleNamespace(audit="", network=None)
 
 
 def asked(rules, scenario, mode=Mode.PERFORMANCE, **changes):
     """Return the test that a job of a workload asks for under the official limits."""
     limits = dataclasses.replace(official_limits(official_rules(rules), scenario), **changes)
-    job = SimpleNamespace(spec=SPEC, plan=EnginePlan(), scenario=scenario, workload=SimpleNamespace(rules=rules))
+    job = SimpleNamespace(spec=SPEC, plan=EnginePlan(), scenario=scenario, rules=official_rules(rules))
     return test_of(job, MODEL, limits, LoadSettings(), mode)
 
 
@@ -105,8 +96,8 @@ class Channel:
     def __init__(self):
         self.told, self.reasons = [], []
 
-    def progress(self, stage, **facts):
-        self.told.append((stage, facts))
+    def progress(self, stage, fact=None):
+        self.told.append((stage, fact))
 
     def stuck(self, reason):
         self.reasons.append(reason)
@@ -116,19 +107,6 @@ def test_the_parent_process_hears_why_a_test_is_stuck():
     channel = Channel()
     callbacks_to(channel, "performance", asked("resnet50", OFFLINE), 40).stuck("no answer for 60 s")
     assert channel.reasons == ["no answer for 60 s"]
-
-
-class Numbers(Dataset):
-    count = performance_count = 40
-    fingerprint = "numbers"
-
-    def load(self, indices):
-        pass
-
-    unload = load
-
-    def sample(self, index):
-        return index
 
 
 class Numbered(Engine):
@@ -165,7 +143,7 @@ def tests_of(tmp_path):
             scenario=scenario,
             load=load,
             folder=tmp_path,
-            workload=SimpleNamespace(rules="resnet50"),
+            rules=official_rules("resnet50"),
         )
         limits = dataclasses.replace(official_limits(official_rules("resnet50"), scenario), performance_sample_count=40)
         if limits.offline_min_samples:
@@ -204,7 +182,7 @@ def test_a_rate_that_an_accuracy_test_reached_raises_the_estimate_and_never_lowe
 def test_the_parent_process_is_reported_of_a_test_before_it_begins(tests_of):
     tests = tests_of(OFFLINE)
     tests.drive_accuracy(pace_of())
-    assert tests.channel.told[0] == ("accuracy", {})
+    assert tests.channel.told[0] == ("accuracy", None)
 
 
 def test_only_the_performance_test_is_metered(tests_of):
@@ -259,7 +237,8 @@ def test_a_stream_whose_first_query_was_slow_is_made_again_until_it_was_long_eno
 def test_a_test_that_is_always_too_short_ends_after_the_fifth(tests_of, tmp_path, monkeypatch):
     monkeypatch.setattr(loadgen_tests, "with_observed_speed", lambda pace, *_: pace_of(fastest_ns=pace.fastest_ns - 4))
     section = Section()
-    traffic, _, _ = tests_of(SINGLE_STREAM).drive_performance(pace_of(fastest_ns=4 * 10**9), section)
+    short = tests_of(SINGLE_STREAM, min_duration_ms=2_000)
+    traffic, _, _ = short.drive_performance(pace_of(fastest_ns=4 * 10**9), section)
     assert (section.entered, traffic.faults) == (5, [])
     assert not detail(tmp_path, Mode.PERFORMANCE)["result_min_duration_met"]
 

@@ -136,7 +136,7 @@ def test_counting_ends_after_twenty_seconds_and_says_how_much_is_left(model, mon
             now_s[0] += 15
             return CallCost(operations=1, numbers=1, other_bytes=0)
 
-    job = SimpleNamespace(workload=SimpleNamespace(model=lambda variant: model), variant=None)
+    job = SimpleNamespace(model=lambda: model)
     monkeypatch.setattr("mlbench.roofline.operations.OperationCounter", Slow)
     monkeypatch.setattr(operation_counts.Job, "of_spec", lambda spec, plugins: job)
     monkeypatch.setattr(operation_counts, "time", SimpleNamespace(monotonic=lambda: now_s[0]))

@@ -47,6 +47,7 @@ def test_what_the_host_took_is_told_apart(tmp_path):
     assert section_between(tmp_path / "stat", {}, after) == OtherWorkRecord(processes=0.25, stolen=0.05)
 
 
+@pytest.mark.thorough("engines", but=["in a child"])
 @pytest.mark.parametrize("where", ["here", "in a child", "in a child that has ended"])
 def test_the_runs_own_work_is_not_others(tmp_path, where):
     spin = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\nimport sys; sys.stdin.read()"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mlbench import BatchProgram, Dataset, Engine, EnginePlan, GraphBackend, Model, Probe, Profile, ReplySpec
+from mlbench import BatchProgram, Engine, EnginePlan, GraphBackend, Model, Probe, Profile, ReplySpec
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.execution.engine_choice import engine_of
@@ -15,23 +15,14 @@ from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STRE
 from mlbench.measurement import overhead
 from mlbench.measurement.overhead import Overhead, measure_overhead
 from mlbench.measurement.running_engine import RunningEngine
+from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, limits_of
+from mlbench.toolkit import StoredSamples
 
 PACE = SpeedEstimate(latency_ns=10**8, fastest_ns=10**8, rate_per_s=10.0)
 
 
-class Numbers(Dataset):
-    count, performance_count = 40, 40
-    fingerprint = "numbers"
-
-    def load(self, indices):
-        pass
-
-    def unload(self, indices):
-        pass
-
-    def sample(self, index):
-        return np.full(3, index, np.float32)
+ROWS = StoredSamples([np.full(3, index, np.float32) for index in range(40)], "rows")
 
 
 class Sums(BatchProgram):
@@ -64,7 +55,7 @@ class Summing(GraphBackend):
 
 MODEL = Model(
     name="sums",
-    graphs={"sum": SimpleNamespace(name="sum", precision=lambda asked: asked)},
+    graphs={"sum": SimpleNamespace(name="sum", precision=lambda asked: asked, state=())},
     program=Sums(),
     weights_fingerprint="none",
 )
@@ -80,9 +71,9 @@ def measured(tmp_path):
     def measured(engine, scenario):
         workload = SimpleNamespace(name="sums", rules="resnet50", mini_server_latency_ms=None)
         asked = {"scenario": scenario, "load": LoadSettings(), "plan": EnginePlan(), "spec": SPEC}
-        job = SimpleNamespace(**asked, folder=tmp_path, workload=workload)
-        limits = limits_of(workload, Numbers(), scenario, Tier.SMOKE, Profile.MINI)
-        ready = RunningEngine(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
+        job = SimpleNamespace(**asked, folder=tmp_path, workload=workload, rules=official_rules("resnet50"))
+        limits = limits_of(job.rules, workload, ROWS, scenario, tier=Tier.SMOKE, profile=Profile.MINI)
+        ready = RunningEngine(engine=engine, dataset=ROWS, runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
         channel = SimpleNamespace(progress=lambda stage, **facts: None, stuck=lambda reason: None)
         return measure_overhead(job, MODEL, limits, ready, pace=PACE, channel=channel)
 

@@ -7,22 +7,15 @@ import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from mlbench_resnet50.workload import ResNet50
 
 from mlbench import Rules, Tokens
-from mlbench.cli import main
-from mlbench.discovery import Plugins
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import read_detail
 from mlbench.measurement.rebuilding import names_of, rebuild
 from mlbench.measurement.verification import Verification, set_aside, verify
 from mlbench.records.run_record import AccuracyRecord, RunRecord
-
-
-@pytest.fixture(scope="module")
-def plugins():
-    return Plugins.discover()
 
 
 @pytest.fixture
@@ -148,7 +141,7 @@ def offline_run(tmp_path_factory):
     """A short run of the null backend in Offline, not scored."""
     results = tmp_path_factory.mktemp("offline")
     short = ["--no-accuracy", "--set", "load.min_duration_ms=1", "--results", str(results)]
-    CliRunner().invoke(main, ["run", "resnet50", "--backend", "null", "--scenario", "Offline", *short])
+    invoke("run", "resnet50", "--backend", "null", "--scenario", "Offline", *short)
     (folder,) = results.iterdir()
     return folder
 

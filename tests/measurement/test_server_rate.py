@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from measured_parts import MODEL, Numbers
 
-from mlbench import BatchProgram, Dataset, Engine, EnginePlan, Model, Profile, ReplySpec
+from mlbench import Engine, EnginePlan, Profile
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.logs import read_detail
@@ -21,29 +22,10 @@ from mlbench.measurement import server_rate
 from mlbench.measurement.loadgen_tests import LoadGenTests
 from mlbench.measurement.running_engine import RunningEngine
 from mlbench.measurement.server_rate import RateBracket, hold_rate, raise_rate
+from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, limits_of
 
 DATA = Path(__file__).parents[1] / "data" / "loadgen"
-
-
-class Numbers(Dataset):
-    count, performance_count, fingerprint = 40, 40, "numbers"
-
-    def load(self, indices):
-        pass
-
-    def unload(self, indices):
-        pass
-
-    def sample(self, index):
-        return index
-
-
-class One(BatchProgram):
-    reply = ReplySpec(dtype="float32", shape=(1,))
-
-    def run(self, samples, graphs):
-        raise AssertionError
 
 
 class AtOnce(Engine):
@@ -57,17 +39,14 @@ class AtOnce(Engine):
         reply.complete(samples, np.full((len(samples), 1), self.answer, np.float32))
 
 
-MODEL = Model(name="one", graphs={}, program=One(), weights_fingerprint="none")
-
-
 SPEC = SimpleNamespace(network=None, audit=None)
 
 
 def search_of(engine, folder, *, limit_ms=60_000, scenario=SERVER, **load):
     workload = SimpleNamespace(name="one", rules="resnet50", mini_server_latency_ms=limit_ms)
     asked = {"scenario": scenario, "load": LoadSettings(**load), "plan": EnginePlan(), "spec": SPEC}
-    job = SimpleNamespace(**asked, folder=folder, workload=workload)
-    limits = limits_of(workload, Numbers(), SERVER, Tier.SMOKE, Profile.MINI)
+    job = SimpleNamespace(**asked, folder=folder, workload=workload, rules=official_rules("resnet50"))
+    limits = limits_of(job.rules, workload, Numbers(), SERVER, tier=Tier.SMOKE, profile=Profile.MINI)
     ready = RunningEngine(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
     channel = SimpleNamespace(progress=lambda stage, **facts: None, stuck=lambda reason: None)
     return RateBracket(job, MODEL, limits, ready, channel)
@@ -81,6 +60,7 @@ def pace_of(rate_per_s, single_per_s):
 LOAD = LoadSettings(min_duration_ms=2000, min_query_count=838, performance_sample_count=40)
 
 
+@pytest.mark.thorough("searches", but=["of many at once"])
 @pytest.mark.parametrize(
     ("single_per_s", "rate_per_s"), [(600, 600), (40, 600)], ids=["of many at once", "many times one at a time"]
 )

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 from mlbench import (
     BatchProgram,
     Capacity,
-    Dataset,
     Decoding,
     Engine,
     GenerationProgram,
@@ -20,17 +19,16 @@ from mlbench import (
     Prompt,
     ReplySpec,
 )
-from mlbench.cli import main
 from mlbench.execution.cores import physical_cores
 from mlbench.execution.variations import VariedDataset
 from mlbench.measurement import asking, spot_times
 from mlbench.measurement.spot_contents import Asked, can_continue, contents
 from mlbench.measurement.spot_times import Measured, times
 from mlbench.records.run_record import read
+from mlbench.toolkit import StoredSamples
 
 PLUGIN = Path(__file__).parents[1] / "conformance" / "broken_plugin"
 ATTACKS = Path(__file__).with_name("attacks")
-attack = pytest.mark.thorough("attacks")
 needs_two_cores = pytest.mark.skipif(len(physical_cores()) < 2, reason="needs two cores")
 
 VARIED = VariedDataset
@@ -38,22 +36,9 @@ COMPUTED_NS, REMEMBERED_NS = 50_000_000, 100_000
 END, WORDS = 3, 97
 
 
-class Rows(Dataset):
-    """Forty rows of numbers."""
-
-    count = performance_count = 40
-    fingerprint = "rows"
-
-    def __init__(self):
-        self._rows = np.random.default_rng(1).standard_normal((self.count, 12)).astype(np.float32)
-
-    def load(self, indices):
-        pass
-
-    unload = load
-
-    def sample(self, index):
-        return self._rows[index]
+def forty_rows():
+    """Return rows of numbers."""
+    return StoredSamples(np.random.default_rng(1).standard_normal((40, 12)).astype(np.float32), "rows")
 
 
 class Cumulated(BatchProgram):
@@ -67,23 +52,11 @@ def cumulated(row):
     return np.cumsum(row, dtype=np.float32)
 
 
-class Questions(Dataset):
-    """Forty prompts."""
-
-    count = performance_count = 40
-    fingerprint = "questions"
-
-    def __init__(self):
-        random = np.random.default_rng(2)
-        self._prompts = [Prompt(tokens=random.integers(4, WORDS, 6 + index % 5)) for index in range(self.count)]
-
-    def load(self, indices):
-        pass
-
-    unload = load
-
-    def sample(self, index):
-        return self._prompts[index]
+def forty_questions():
+    """Return prompts."""
+    random = np.random.default_rng(2)
+    prompts = [Prompt(tokens=random.integers(4, WORDS, 6 + index % 5)) for index in range(40)]
+    return StoredSamples(prompts, "questions")
 
 
 class Talk(GenerationProgram):
@@ -207,7 +180,7 @@ def examined(clock):
     """Let an engine answer all samples twice, and return what is found out about it then."""
 
     def examined(kind, dataset, *, query=None, samples_per_s=None):
-        is_talk = isinstance(dataset, Questions)
+        is_talk = dataset.fingerprint == "questions"
         engine = kind(clock, talked if is_talk else cumulated)
         everything = list(range(dataset.count))
         for _ in range(2):
@@ -232,7 +205,7 @@ def examined(clock):
     return examined
 
 
-DATA = pytest.mark.parametrize("dataset", [Rows(), Questions()], ids=["rows", "questions"])
+DATA = pytest.mark.parametrize("dataset", [forty_rows(), forty_questions()], ids=["rows", "questions"])
 QUERIES = pytest.mark.parametrize("query", [None, 1, 4])
 
 
@@ -240,7 +213,7 @@ QUERIES = pytest.mark.parametrize("query", [None, 1, 4])
 @QUERIES
 def test_an_engine_that_computes_is_found_to(examined, dataset, query):
     found, timed = examined(Answering, dataset, query=query)
-    kinds = [found.continued] if isinstance(dataset, Questions) else [found.moved, found.changed]
+    kinds = [found.continued] if dataset.fingerprint == "questions" else [found.moved, found.changed]
     assert all(kind.asked > 0 for kind in kinds)
     assert found.worst.share == 1
     assert found.is_good
@@ -259,7 +232,7 @@ def test_an_engine_that_remembers_is_faster_on_what_it_knows(examined, dataset, 
 
 
 def test_an_engine_that_goes_by_the_index_gives_the_answers_of_other_content(examined):
-    found, _ = examined(ByIndex, Rows())
+    found, _ = examined(ByIndex, forty_rows())
     assert not found.is_good
     assert found.worst is found.moved
     assert found.changed.share == 1
@@ -280,37 +253,37 @@ def test_an_engine_that_remembers_only_while_it_is_measured_is_slower_than_its_r
 
 
 def test_an_engine_that_fails_on_new_content_has_not_answered_it(examined):
-    found, timed = examined(Refusing, Rows())
+    found, timed = examined(Refusing, forty_rows())
     assert found.changed.share == 0
     assert len(timed.failed) > 8
 
 
 def test_a_word_put_before_every_answer_is_found(examined):
-    found, _ = examined(Forcing, Questions())
+    found, _ = examined(Forcing, forty_questions())
     assert not found.is_good
 
 
 def test_a_first_token_that_comes_before_a_step_was_made_is_found(examined):
-    found, _ = examined(Hasty, Questions())
+    found, _ = examined(Hasty, forty_questions())
     assert found.worst.share == 1
     assert max(found.steps) < 0.01
     assert not found.is_good
 
 
 def test_a_first_token_takes_a_step(examined):
-    found, _ = examined(Answering, Questions())
+    found, _ = examined(Answering, forty_questions())
     assert found.steps == [pytest.approx(1)]
 
 
 def test_answers_too_short_to_be_timed_accuse_no_engine(examined, clock, monkeypatch):
     monkeypatch.setattr(f"{__name__}.COMPUTED_NS", 100)
     monkeypatch.setattr(f"{__name__}.REMEMBERED_NS", 1)
-    _, timed = examined(ByContent, Rows())
+    _, timed = examined(ByContent, forty_rows())
     assert (timed.repeated, timed.claimed, timed.reason) == (None, None, "answers come too fast to be timed")
 
 
 def test_a_burst_that_does_not_fill_the_engine_is_not_compared_with_the_result(examined):
-    _, timed = examined(OnlyWhileMeasured, Rows(), samples_per_s=0.05)
+    _, timed = examined(OnlyWhileMeasured, forty_rows(), samples_per_s=0.05)
     assert timed.claimed is None
 
 
@@ -323,7 +296,7 @@ def test_varied_samples_take_no_more_memory_than_they_may(examined, monkeypatch)
         lambda dataset, variations: made.append(len(variations)) or VARIED(dataset, variations),
     )
     for query in (None, 1, 8):
-        examined(Answering, Rows(), query=query)
+        examined(Answering, forty_rows(), query=query)
     assert 24 <= max(made) <= 100
 
 
@@ -338,7 +311,7 @@ def rules_of_run(tmp_path, monkeypatch):
         settings = {"load.min_duration_ms": 100, **{f"execution.{key}": value for key, value in settings.items()}}
         given = [each for key, value in settings.items() for each in ("--set", f"{key}={value}")]
         words = ["--results", str(tmp_path / results), "--scenario", scenario, "--no-accuracy"]
-        done = CliRunner().invoke(main, ["run", "resnet50", "--backend", backend, *words, *given])
+        done = invoke("run", "resnet50", "--backend", backend, *words, *given)
         folders = list((tmp_path / results).glob("2*"))
         assert len(folders) == 1, done.output
         return {rule.rule: rule for rule in read(folders[0]).verdict.rules if rule.rule != "min_duration"}
@@ -346,11 +319,8 @@ def rules_of_run(tmp_path, monkeypatch):
     return rules_of_run
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "backend",
-    [pytest.param("caching-by-index", marks=attack), "caching-by-content", pytest.param("caching-calls", marks=attack)],
-)
+@pytest.mark.thorough("attacks")
+@pytest.mark.parametrize("backend", ["caching-by-index", "caching-by-content", "caching-calls"])
 def test_a_run_whose_answers_were_remembered_is_invalid(rules_of_run, backend):
     """Where other work takes the processor from it all the time, a remembered answer may take as long as a new one."""
     rules = (rules_of_run(backend, "SingleStream", results=f"results {number}")["no_caching"] for number in range(3))
@@ -359,10 +329,10 @@ def test_a_run_whose_answers_were_remembered_is_invalid(rules_of_run, backend):
     assert "times as fast as new content" in rule.fix
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 @pytest.mark.parametrize(
     ("scenario", "instances"),
-    [("SingleStream", 1), pytest.param("Offline", 2, marks=[needs_two_cores, pytest.mark.thorough("engines")])],
+    [("SingleStream", 1), pytest.param("Offline", 2, marks=needs_two_cores)],
 )
 def test_a_run_whose_answers_were_computed_is_asked_and_passes(rules_of_run, scenario, instances):
     rules = rules_of_run("right", scenario, instances=instances)
@@ -381,7 +351,7 @@ def failed_rules(tmp_path, monkeypatch):
 
     def failed_rules(backend):
         words = ["--results", str(tmp_path / "results"), "--scenario", "Offline", "--set", "load.min_duration_ms=3000"]
-        done = CliRunner().invoke(main, ["run", "resnet50", "--backend", backend, *words])
+        done = invoke("run", "resnet50", "--backend", backend, *words)
         (folder,) = (tmp_path / "results").glob("2*")
         assert read(folder).verdict, done.output
         verdict = read(folder).verdict

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from measured_parts import CountedSamples
 
 from mlbench import (
     BatchProgram,
     Capacity,
-    Dataset,
     Decoding,
     Engine,
     GenerationProgram,
@@ -34,24 +34,9 @@ from mlbench.measurement.spot_times import Measured, times
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 
 
-class Rows(Dataset):
-    """Thirty-two rows of numbers."""
-
-    count = performance_count = 32
-    fingerprint = "rows"
-    loaded = 0
-
-    def __init__(self):
-        self._rows = np.random.default_rng(1).standard_normal((self.count, 4)).astype(np.float32)
-
-    def load(self, indices):
-        self.loaded += len(indices)
-
-    def unload(self, indices):
-        self.loaded -= len(indices)
-
-    def sample(self, index):
-        return self._rows[index]
+def rows():
+    """Return thirty-two rows of numbers."""
+    return CountedSamples(np.random.default_rng(1).standard_normal((32, 4)).astype(np.float32), "rows")
 
 
 class Doubled(BatchProgram):
@@ -100,7 +85,7 @@ def found(clock, tmp_path):
         folder = tmp_path / "performance"
         folder.mkdir(exist_ok=True)
         shutil.copy(LOGS / f"{log}.detail.txt", folder / "mlperf_log_detail.txt")
-        dataset = Rows()
+        dataset = rows()
         entries = [
             {"seq_id": 0, "qsl_idx": index, "data": struct.pack("<4f", *(2 * dataset.sample(index))).hex().upper()}
             for index in kept
@@ -115,10 +100,15 @@ def found(clock, tmp_path):
             runtime=dict,
             peak_memory_bytes=lambda: 0,
         )
-        job = SimpleNamespace(folder=tmp_path, scenario=scenario, load=LoadSettings(stall_timeout_s=5))
+        job = SimpleNamespace(
+            spec=SimpleNamespace(is_probe=False),
+            folder=tmp_path,
+            scenario=scenario,
+            load=LoadSettings(stall_timeout_s=5),
+        )
         model = Model(name="m", graphs={}, program=Doubled(), weights_fingerprint="w")
         load = LoadSettings(min_duration_ms=min_duration_ms)
-        channel = SimpleNamespace(progress=lambda stage, **facts: None)
+        channel = SimpleNamespace(progress=lambda stage, said=None: None)
         *outcome, _ = spot_check(ready, job, model, dataset, load, SimpleNamespace(faults=list(faults)), channel)
         assert dataset.loaded == 0, "what is loaded is unloaded"
         return tuple(outcome)
@@ -258,7 +248,7 @@ def test_a_first_token_may_be_late_once_and_is_judged_by_its_latest(steps, is_go
 
 def test_an_engine_is_asked_three_times_before_it_is_accused_and_once_if_all_is_well(clock):
     """Wrong on the first set of samples only; two sets of right answers make up for it."""
-    dataset = Rows()
+    dataset = rows()
 
     class Waking(Doubling):
         sets = 0
@@ -288,7 +278,7 @@ def test_an_engine_is_asked_three_times_before_it_is_accused_and_once_if_all_is_
 
 def timed(clock, costs_ns, *, in_flight=4):
     """Time an engine that takes so long for a sample of each query in turn, the last for all further ones."""
-    dataset = Rows()
+    dataset = rows()
 
     class Varying(Doubling):
         def submit(self, samples, reply):

@@ -1,10 +1,9 @@
 import json
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from scripted_server import ScriptedServer
 
-from mlbench.cli import main
 from mlbench.records.run_record import read
 
 
@@ -31,7 +30,7 @@ def fetch(server, data, tmp_path_factory):
     def run(small_set):
         downloads = tmp_path_factory.mktemp("downloads")
         small_set.publish(server, data, downloads)
-        done = CliRunner().invoke(main, ["fetch", small_set.workload.name, "--from", str(downloads)])
+        done = invoke("fetch", small_set.workload.name, "--from", downloads)
         assert done.exit_code == 0, done.output
         return done.output
 
@@ -52,7 +51,7 @@ def run_full(data, tmp_path):
         results = tmp_path / "results"
         arguments = ["run", workload, "--profile", "full", "--backend", backend, "--scenario", "Offline", *more]
         arguments += ["--set", f"execution.batch={batch}"]  # and none is searched
-        done = CliRunner().invoke(main, [*arguments, "--results", str(results), "--json"])
+        done = invoke(*arguments, "--results", results, "--json")
         assert done.exit_code == 0, done.stderr
         (run,) = json.loads(done.stdout)
         return read(results / run["run_id"]), done.stderr

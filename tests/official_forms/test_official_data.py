@@ -6,10 +6,9 @@ Counts are those of MLPerf Inference v4.1, "Benchmarks". What is not there is sk
 import json
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 from mlbench import Variant
-from mlbench.cli import main
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.fetching.fetched_settings import fetched_settings
@@ -34,23 +33,18 @@ FITS_A_SMALL_MACHINE = ("resnet50", "retinanet", "bert", "3d-unet")
 """Those that a machine without an accelerator runs in minutes."""
 
 
-@pytest.fixture
-def full():
+def full(name):
     """Return a workload and its full variant on the fetched files; skips where these are not all there."""
-
-    def variant(name):
-        workload = Plugins.discover().workload(name)
-        options = fetched_settings(workload, data_folder())
-        if not {"workload.data", "workload.weights"} <= set(options):
-            pytest.skip(f"the official files of {name} are not in {data_folder()}: mlbench fetch {name}")
-        filled = fill_template(workload.options, "workload", options)
-        return workload, Variant(profile=Profile.FULL, weights=Weights.TRAINED, options=filled)
-
-    return variant
+    workload = Plugins.discover().workload(name)
+    options = fetched_settings(workload, data_folder())
+    if not {"workload.data", "workload.weights"} <= set(options):
+        pytest.skip(f"the official files of {name} are not in {data_folder()}: mlbench fetch {name}")
+    filled = fill_template(workload.options, "workload", options)
+    return workload, Variant(profile=Profile.FULL, weights=Weights.TRAINED, options=filled)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_official_files_hold_as_many_samples_as_the_rules_say(full, name):
+def test_the_official_files_hold_as_many_samples_as_the_rules_say(name):
     workload, variant = full(name)
     dataset = workload.dataset(variant)
     assert dataset.count == SAMPLES[name]
@@ -58,10 +52,10 @@ def test_the_official_files_hold_as_many_samples_as_the_rules_say(full, name):
 
 
 @pytest.mark.parametrize("name", FITS_A_SMALL_MACHINE)
-def test_a_full_profile_runs_on_the_official_files(full, name, tmp_path):
+def test_a_full_profile_runs_on_the_official_files(name, tmp_path):
     full(name)
     arguments = ("run", name, "--profile", "full", "--scenario", "Offline", "--no-accuracy", "--json")
-    done = CliRunner().invoke(main, [*arguments, "--set", "execution.batch=1", "--results", str(tmp_path)])
+    done = invoke(*arguments, "--set", "execution.batch=1", "--results", tmp_path)
     assert done.exit_code == 0, done.stderr
     (run,) = json.loads(done.stdout)
     record = read(tmp_path / run["run_id"])

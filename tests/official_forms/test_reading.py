@@ -12,6 +12,7 @@ from mlbench.settings.layers import fill_template
 FORMS = ["bert", "dlrm_v2", "gptj", "llama2_70b", "mixtral_8x7b", "retinanet", "unet3d"]
 
 
+@pytest.mark.thorough("official forms", but=["bert", "gptj", "llama2_70b"])
 @pytest.mark.parametrize("form", FORMS)
 def test_what_was_fetched_is_a_dataset_and_a_model(form, fetch, data, tmp_path_factory):
     small_set = importlib.import_module(f"test_{form}_form").make_small_set(tmp_path_factory.mktemp(form))

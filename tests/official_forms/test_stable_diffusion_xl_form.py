@@ -17,7 +17,6 @@ import pytest
 import torch
 from mlbench_stable_diffusion_xl.accuracy import ImageQuality, Judges
 from mlbench_stable_diffusion_xl.architecture import SCHEDULER
-from mlbench_stable_diffusion_xl.clip_score import official_scorer
 from mlbench_stable_diffusion_xl.fid import official_extractor, read_statistics
 from mlbench_stable_diffusion_xl.workload import StableDiffusionXL
 from safetensors.torch import load_file, save
@@ -143,6 +142,8 @@ def reached(contents, folder):
         LoggedReply(index=index, data=image.tobytes())
         for index, image in enumerate((painted * 255).round().astype(np.uint8))
     ]
+    from mlbench_stable_diffusion_xl.clip_score import official_scorer  # imports open_clip
+
     clip_file = folder / "ViT-B-32.pt"
     judges = Judges(
         reference=read_statistics(folder / "val2014.npz"),

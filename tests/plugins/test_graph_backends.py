@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mlbench_onnxruntime.backend import OnnxRuntime
+from mlbench_openvino.backend import OpenVino
 from mlbench_pytorch.backend import PyTorch
 
 from mlbench import Dim, GraphBackend, Precision, TensorSpec, UsageError
 from mlbench.toolkit import ModuleGraph, TorchOptions, host_array
 
 pytest.importorskip("onnxruntime")
+pytest.importorskip("openvino")
 torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.slow  # ONNX Runtime needs exports, which take seconds
@@ -28,6 +30,8 @@ OFFERED = [
     (OnnxRuntime, Precision.FP32),
     (OnnxRuntime, Precision.FP16),
     (OnnxRuntime, Precision.INT8),
+    (OpenVino, Precision.FP32),
+    (OpenVino, Precision.INT8),
 ]
 
 
@@ -118,15 +122,17 @@ def mixer_graph() -> ModuleGraph:
     )
 
 
-CASES: list[tuple[str, Mapping[str, np.ndarray]]] = [
+MORE = pytest.mark.thorough("exports")
+CASES = [
     ("perceptron", {"x": floats(1, 12)}),
     ("perceptron", {"x": floats(13, 12)}),
-    ("convolution", {"image": floats(1, 3, 10, 10)}),
-    ("convolution", {"image": floats(6, 3, 10, 10)}),
-    ("mixer", {"ids": words(1, 1)}),
-    ("mixer", {"ids": words(64, 1)}),  # attention to one word is exactly 1, where integer softmax may overflow
-    ("mixer", {"ids": words(3, 17)}),
-    ("mixer", {"ids": words(17, 3)}),
+    pytest.param("convolution", {"image": floats(1, 3, 10, 10)}, marks=MORE),
+    pytest.param("convolution", {"image": floats(6, 3, 10, 10)}, marks=MORE),
+    pytest.param("mixer", {"ids": words(1, 1)}, marks=MORE),
+    # attention to one word is exactly 1, where integer softmax may overflow
+    pytest.param("mixer", {"ids": words(64, 1)}, marks=MORE),
+    pytest.param("mixer", {"ids": words(3, 17)}, marks=MORE),
+    pytest.param("mixer", {"ids": words(17, 3)}, marks=MORE),
 ]
 
 
@@ -171,14 +177,16 @@ def test_it_computes_what_the_module_does_within_the_tolerance_at_every_shape(
             )
 
 
-@pytest.mark.parametrize(("kind", "precision"), [(PyTorch, Precision.BF16), (OnnxRuntime, Precision.INT8)])
+@pytest.mark.parametrize(
+    ("kind", "precision"), [(PyTorch, Precision.BF16), (OnnxRuntime, Precision.INT8), (OpenVino, Precision.INT8)]
+)
 def test_a_lower_precision_is_really_computed_in(kind: type[GraphBackend], precision: Precision):
     inputs = {"x": floats(64, 12)}
     outputs = single_threaded(kind).compile(graph("perceptron"), precision)(inputs)
     assert np.abs(host_array(outputs["y"]) - expected_of("perceptron", inputs)["y"]).max() > 1e-4
 
 
-@pytest.mark.parametrize("kind", [PyTorch, OnnxRuntime])
+@pytest.mark.parametrize("kind", [PyTorch, OnnxRuntime, OpenVino])
 def test_outputs_stay_unchanged_by_later_calls_and_inputs_by_any(kind: type[GraphBackend]):
     executable = single_threaded(kind).compile(graph("perceptron"), Precision.FP32)
     inputs = floats(5, 12)
@@ -190,7 +198,7 @@ def test_outputs_stay_unchanged_by_later_calls_and_inputs_by_any(kind: type[Grap
     np.testing.assert_array_equal(inputs, kept)
 
 
-@pytest.mark.parametrize("kind", [PyTorch, OnnxRuntime])
+@pytest.mark.parametrize("kind", [PyTorch, OnnxRuntime, OpenVino])
 def test_inputs_may_be_read_only_or_strided(kind: type[GraphBackend]):
     executable = single_threaded(kind).compile(graph("perceptron"), Precision.FP32)
     plain = floats(4, 12)
@@ -202,7 +210,9 @@ def test_inputs_may_be_read_only_or_strided(kind: type[GraphBackend]):
         )
 
 
-@pytest.mark.parametrize(("kind", "precision"), [(PyTorch, Precision.INT8), (OnnxRuntime, Precision.BF16)])
+@pytest.mark.parametrize(
+    ("kind", "precision"), [(PyTorch, Precision.INT8), (OnnxRuntime, Precision.BF16), (OpenVino, Precision.FP16)]
+)
 def test_a_precision_that_is_not_offered_is_refused(kind: type[GraphBackend], precision: Precision):
     with pytest.raises(UsageError, match=f"does not offer {precision}"):
         kind().compile(graph("perceptron"), precision)
@@ -210,17 +220,17 @@ def test_a_precision_that_is_not_offered_is_refused(kind: type[GraphBackend], pr
 
 def test_probing_loads_no_runtime():
     script = (
-        "import sys, mlbench_cpu_amx, mlbench_null, mlbench_onnxruntime, mlbench_pytorch\n"
-        "for plugin in (mlbench_cpu_amx, mlbench_null, mlbench_onnxruntime, mlbench_pytorch):\n"
+        "import sys, mlbench_cpu_amx, mlbench_null, mlbench_onnxruntime, mlbench_openvino, mlbench_pytorch\n"
+        "for plugin in (mlbench_cpu_amx, mlbench_null, mlbench_onnxruntime, mlbench_openvino, mlbench_pytorch):\n"
         "    probes = [backend.probe() for backend in plugin.mlbench_backends()]\n"
         "    assert all(probe.is_available or probe.reason for probe in probes)\n"
-        "print([name for name in ('numpy', 'torch', 'onnx', 'onnxruntime') if name in sys.modules])"
+        "print([name for name in ('numpy', 'torch', 'onnx', 'onnxruntime', 'openvino') if name in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("kind", [PyTorch, OnnxRuntime])
+@pytest.mark.parametrize("kind", [PyTorch, OnnxRuntime, OpenVino])
 def test_threads_are_the_workers_part_of_the_cores_unless_set_by_the_user(kind, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
     assert kind().for_workers(2).options.threads == 4
@@ -229,6 +239,6 @@ def test_threads_are_the_workers_part_of_the_cores_unless_set_by_the_user(kind, 
     assert told.for_workers(2).options.threads == 3
 
 
-@pytest.mark.parametrize("backend", [PyTorch().with_options(TorchOptions(device="cpu")), OnnxRuntime()])
+@pytest.mark.parametrize("backend", [PyTorch().with_options(TorchOptions(device="cpu")), OnnxRuntime(), OpenVino()])
 def test_instances_on_a_cpu_have_the_backend_as_it_is_for_they_have_cores_of_their_own(backend):
     assert backend.instance(1, 2).options == backend.options

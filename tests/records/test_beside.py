@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 from mlbench import IncomparableRunsError
-from mlbench.cli import main
 from mlbench.comparison.compare import compare
 from mlbench.records.beside import BesideRecord, count_neighboured, describe_lane
 from mlbench.reports.console import one_line
@@ -93,10 +92,7 @@ def test_queries_have_lanes(a_run, tmp_path):
     for each in (record, a_run(run_id="20261125T144941Z-x-y-z-mini-fp32-smoke-0000")):
         (tmp_path / each.run_id).mkdir()
         (tmp_path / each.run_id / "record.json").write_text(each.text())
-    done = CliRunner().invoke(
-        main,
-        ["query", "SELECT lane, lanes, runs_beside FROM runs ORDER BY lanes", "--json", "--results", str(tmp_path)],
-    )
+    done = invoke("query", "SELECT lane, lanes, runs_beside FROM runs ORDER BY lanes", "--json", "--results", tmp_path)
     assert json.loads(done.stdout) == [
         {"lane": 2, "lanes": 2, "runs_beside": 1},
         {"lane": None, "lanes": None, "runs_beside": None},

@@ -9,7 +9,13 @@ from mlbench.records.machine.noise import Noise, measure_noise
 from mlbench.records.published import load_published, select_published
 from mlbench.records.published import table as read_table
 from mlbench.records.store.baselines import save_baseline
-from mlbench.records.store.selection import Filter, records_named, runs_like, select_records
+from mlbench.records.store.selection import (
+    Filter,
+    newest_of_each_kind,
+    records_named,
+    runs_like,
+    select_records,
+)
 
 RUNS = (
     {"backend": "pytorch", "tier": "smoke"},
@@ -59,6 +65,33 @@ def test_a_filter_lets_through_what_has_all_that_it_asks_for(results, wanted, fo
 def test_the_newest_are_so_by_time_and_not_by_name(results):
     (record,) = select_records(results, (), Filter(newest=1))
     assert (record.run_id, record.created.day) == ("4-run", 6)
+
+
+@pytest.mark.parametrize("wanted", [{"backend": "tensorrt"}, {"tier": "dev", "newest": 3}, {"workload": "\udc80"}])
+def test_a_filter_that_nothing_passes_is_an_error_that_says_so(results, wanted):
+    (results / "8-run" / "record.json").unlink()
+    with pytest.raises(UsageError, match=r"none of 5 runs has (backend 'tensorrt'|tier 'dev'|workload )"):
+        select_records(results, (), Filter(**wanted))
+
+
+def store_older(a_run, results, name, **facts):
+    run = a_run(run_id=name, created=datetime(2026, 10, 1, tzinfo=UTC), **facts)
+    (results / name).mkdir()
+    (results / name / "record.json").write_text(run.text())
+
+
+def test_the_newest_of_each_kind_is_the_last_run_of_the_same_request_under_the_same_conditions(results, a_run):
+    for number in range(3):
+        store_older(a_run, results, f"a{number}", **RUNS[3])
+    store_older(a_run, results, "b0", **RUNS[0])
+    store_older(a_run, results, "c0", **RUNS[0], settings={})  # of a kind that no newer run has
+    found, left_out = newest_of_each_kind(results, Filter())
+    assert sorted(record.run_id for record in found) == [*(f"{number}-run" for number in range(4, 10)), "c0"]
+    assert left_out == 4
+    found, left_out = newest_of_each_kind(results, Filter(workload="bert"))
+    assert ([record.run_id for record in found], left_out) == (["6-run"], 3)
+    with pytest.raises(UsageError, match=r"none of 11 runs has backend 'tensorrt'"):
+        newest_of_each_kind(results, Filter(backend="tensorrt"))
 
 
 def test_a_run_that_is_named_is_filtered_too(results):

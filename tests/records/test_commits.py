@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from mlbench.records.commits import find_commit, observe_commits, observe_plugins
-from mlbench.records.machine.environment import observe_environment
+from mlbench.records.commits import find_commit, find_plugins, observe_commits, observe_plugins
+from mlbench.records.environment import observe_environment
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_what_pip_noted_down_counts_and_what_it_did_not_is_left_out(monkeypatch,
         if text is not None:
             (info / "direct_url.json").write_text(text)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
-    assert observe_commits() == {"noted": "c" * 40, "checkout": git("rev-parse", "HEAD")}
+    assert observe_commits(find_plugins()) == {"noted": "c" * 40, "checkout": git("rev-parse", "HEAD")}
 
 
 def test_a_plugin_that_others_brought_has_its_version_in_the_record(monkeypatch, tmp_path):
@@ -72,5 +72,5 @@ def test_a_plugin_that_others_brought_has_its_version_in_the_record(monkeypatch,
         (folder / "entry_points.txt").write_text(f"[{point}]\nacme = acme\n")
     monkeypatch.syspath_prepend(tmp_path)
     versions = observe_environment().libraries
-    assert observe_plugins()["mlbench-acme"] == versions["mlbench-acme"] == "2.1"
+    assert observe_plugins(find_plugins())["mlbench-acme"] == versions["mlbench-acme"] == "2.1"
     assert not {"acme", "mlbench-inference"} & versions.keys()

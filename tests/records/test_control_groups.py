@@ -2,8 +2,8 @@
 
 import pytest
 
+from mlbench.records.environment import _machine, observe_environment
 from mlbench.records.machine.accelerators import Accelerator
-from mlbench.records.machine.environment import _machine, observe_environment
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from mlbench.comparison.comparability import differences
 from mlbench.records.facts import CONDITIONS
 from mlbench.records.job_spec import NetworkSpec
-from mlbench.records.machine.environment import observe_environment
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
 from mlbench.records.run_record import RunRecord
 
@@ -61,9 +60,9 @@ def test_a_record_without_nodes_says_so(a_run):
     assert CONDITIONS["nodes"](a_run()) == "none"
 
 
-def test_nodes_are_compared_by_how_many_machines_of_which_kind_they_are(network_run, reached, node):
-    here = observe_environment().machine
-    other = node(name="south", environment=observe_environment().model_copy(update={"machine": "0123456789ab"}))
+def test_nodes_are_compared_by_how_many_machines_of_which_kind_they_are(network_run, reached, node, environment):
+    here = environment.machine
+    other = node(name="south", environment=environment.model_copy(update={"machine": "0123456789ab"}))
     assert CONDITIONS["nodes"](network_run(reached(), reached(of=node(name="south")))) == f"2 x {here}"
     mixed = CONDITIONS["nodes"](network_run(reached(of=other), reached()))
     assert mixed == ", ".join(sorted(["1 x 0123456789ab", f"1 x {here}"], key=lambda text: text.split()[-1]))

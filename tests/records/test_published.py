@@ -1,5 +1,6 @@
 """Published results: rows counted and spot values read in the official tables."""
 
+import dataclasses
 from io import StringIO
 
 import pytest
@@ -11,6 +12,9 @@ from mlbench.records.published import (
     CLAIMS,
     NVIDIA_TABLES,
     RESULTS,
+    compare_rounds,
+    list_published_rounds,
+    list_rounds,
     load_published,
     merge_variants,
     place_of,
@@ -33,6 +37,47 @@ def test_a_result_is_as_it_was_published():
         if each.variant == "99" and each.accelerators == 1
     ]
     assert (found.result_id, found.submitter, found.value, found.unit) == ("4.1-0074", "NVIDIA", 11264.4, "tokens/s")
+
+
+ROUNDS = {"v5.1": 14, "v6.0": 13}
+
+
+def test_results_of_later_rounds_are_apart():
+    assert list_published_rounds() == ["v4.1", *ROUNDS]
+    for name, count in ROUNDS.items():
+        assert len(load_published(name)) == count
+        assert {each.result_id[:3] for each in load_published(name)} == {name[1:]}
+    assert load_published("v9.9") == ()
+    assert len(select_published(workload="llama2-70b", scenario="Interactive", round_name="v6.0")) == 1
+
+
+def test_a_later_result_is_as_it_was_published():
+    (found,) = select_published(workload="whisper", round_name="v6.0")
+    assert (found.result_id, found.value, found.unit) == ("6.0-0085", 45083.1, "tokens/s")
+    (inferred,) = (each for each in load_published("v5.1") if each.inferred_from and each.scenario == "Offline")
+    assert (inferred.submitter, inferred.inferred_from, inferred.value) == ("amitashnanda", "SingleStream", 32.0654)
+
+
+def test_the_best_result_of_an_accelerator_is_set_side_by_side_by_round():
+    names = list_published_rounds()
+    rows = [each for name in names for each in select_published(workload="llama2-70b", round_name=name)]
+    found = next(
+        each
+        for each in compare_rounds(rows)
+        if (each.accelerator, each.scenario) == ("NVIDIA H200-SXM-141GB", "Offline") and "99" in each.variants
+    )
+    assert {name: best.result_id for name, best in found.best.items()} == {"v4.1": "4.1-0021", "v5.1": "5.1-0048"}
+    assert found.best["v5.1"].per_accelerator == 35043.7 / 8
+    assert found.change == pytest.approx(35043.7 / 8 / found.best["v4.1"].per_accelerator)
+
+
+def test_a_lower_latency_is_the_better_one_of_two_rounds_and_v10_comes_after_v9():
+    one = next(each for each in load_published("v6.0") if each.scenario == "SingleStream" and each.accelerators == 2)
+    values = (("v10.0", 4.0), ("v9.1", 2.0), ("v9.1", 1.0))
+    (found,) = compare_rounds([dataclasses.replace(one, value=value, round=name) for name, value in values])
+    assert [(name, best.value) for name, best in found.best.items()] == [("v9.1", 1.0), ("v10.0", 4.0)]
+    assert list_rounds([found]) == ["v9.1", "v10.0"]
+    assert found.change == 0.25
 
 
 def test_a_value_per_accelerator_is_the_eighth_part_of_eight():
@@ -100,6 +145,11 @@ def test_a_lower_latency_is_a_better_place(official, a_run):
 def test_a_run_that_is_not_like_the_official_ones_has_no_place_and_the_reason_is_given(official, change, reason):
     with pytest.raises(IncomparableRunsError, match=reason):
         place_of(official(**change))
+
+
+def test_a_run_is_placed_within_its_own_round(official):
+    with pytest.raises(IncomparableRunsError, match="nothing was published for resnet50 Offline of accuracy"):
+        place_of(official(round="v6.1"))
 
 
 def test_an_invalid_or_inaccurate_run_has_no_place(official, a_run):

@@ -276,6 +276,38 @@ def test_the_notes_say_which_runs_had_other_work_beside_them():
     assert "resnet50 pytorch fp32 Offline, in the base 2 of 5 runs were made under other load." in notes
 
 
+def test_what_is_said_of_many_cells_stands_once_with_their_count():
+    reasons = "1 of 10 sessions are known, so sessions are assumed to differ by 93%", "the machine alternates"
+    untold = [
+        cell(speed(SpeedVerdict.CANNOT_TELL, effect=None, reason=reason), name=name, beside=(beside,))
+        for name, reason, beside in (
+            ("bert Offline", reasons[0], "in the base 4 of 5 runs were made under other load"),
+            ("bert Server", reasons[1], "on the new side 1 of 5 runs were made under other load"),
+            ("gptj Offline", reasons[0].replace("93%", "8.5%"), "in the base 3 of 5 runs were made under other load"),
+            ("gptj Server", reasons[0].replace("93%", "354%"), "in the base 5 of 5 runs were made under other load"),
+        )
+    ]
+    notes = list(comparison_notes(comparison(*untold)))
+    assert notes[:4] == [
+        f"bert Offline, throughput: {reasons[0]}; likewise 2 more.",
+        f"bert Server, throughput: {reasons[1]}.",
+        "bert Offline, in the base 4 of 5 runs were made under other load; likewise 2 more.",
+        "bert Server, on the new side 1 of 5 runs were made under other load.",
+    ]
+    assert all(
+        f"{name}, throughput: " in str(comparison(*untold).not_judged) for name in ("gptj Offline", "gptj Server")
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(0.5, 2, "0.500 to 2.000"), (0.00004, 20645.8, "< 0.1 to > 10"), (0.2, 55.0, "0.200 to > 10")],
+)
+def test_an_end_of_an_interval_that_is_far_from_one_is_only_said_to_be(low, high, text):
+    (row,) = rows(cell(speed(effect=effect(0.5, low, high))))
+    assert row[5] == text
+
+
 def test_what_can_be_detected_is_explained_only_where_it_is_shown():
     explained = "detectable:"
     assert any(

@@ -8,8 +8,9 @@ from rich.console import Console
 from mlbench.comparison.compare import compare
 from mlbench.records.run_record import RuleRecord
 from mlbench.reports.comparison import comparison_rows
-from mlbench.reports.console import ESTIMATE_NOTE, one_line, precision_table, rule_line, table
+from mlbench.reports.console import ESTIMATE_NOTE, one_line, rule_line, table
 from mlbench.reports.page import page
+from mlbench.reports.precision_table import precision_table
 from mlbench.reports.summary import Content, summarise
 from mlbench.reports.summary_markdown import summary_markdown
 

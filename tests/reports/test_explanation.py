@@ -1,7 +1,7 @@
 """A run in sentences, and what they tell a reader to do."""
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 from mlbench.cli import main
 from mlbench.reports.explanation import explain, next_step, sentence
@@ -59,7 +59,7 @@ def test_each_part_of_a_servers_line_is_explained(a_server_run):
 
 @pytest.mark.slow
 def test_the_demo_measures_explains_and_names_commands_that_exist(tmp_path):
-    done = CliRunner().invoke(main, ["demo", "--backend", "null", "--results", str(tmp_path)])
+    done = invoke("demo", "--backend", "null", "--results", tmp_path)
     assert done.exit_code == 1  # zeros are not the right labels
     headings = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
     assert [heading[:2] for heading in headings] == ["1.", "2.", "3.", "4."]
@@ -73,6 +73,6 @@ def test_the_demo_measures_explains_and_names_commands_that_exist(tmp_path):
 
 
 def test_the_name_alone_prints_help():
-    done = CliRunner().invoke(main, [])
+    done = invoke()
     assert (done.exit_code, done.stderr) == (0, ""), repr(done.exception)
-    assert done.stdout == CliRunner().invoke(main, ["--help"]).stdout
+    assert done.stdout == invoke("--help").stdout

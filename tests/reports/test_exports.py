@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 import jsonschema
 import junitparser
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from markdown_it import MarkdownIt
 
-from mlbench.cli import main
 from mlbench.records.schema import SCHEMA_FILE
 
 AWKWARD = 'a|b, "c"\n<d> & é'
@@ -29,7 +28,7 @@ def mlbench(results):
     """Run a command line that must not fail in its usage, and return what it prints."""
 
     def mlbench(*arguments):
-        done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+        done = invoke(*arguments)
         assert done.exit_code < 2, done.output
         return done.stdout
 

@@ -5,7 +5,9 @@ import pytest
 from mlbench.records.expected_cost import Basis, ExpectedTime
 from mlbench.reports.bars import BAR_WIDTH
 from mlbench.reports.progress import RunPlace, RunProgress
+from mlbench.wire.progress import ProgressMessage
 
+COUNTS = {"elapsed_s", "issued", "answered"}
 NOTHING = ExpectedTime(seconds=0, basis=Basis.SAME)
 
 
@@ -22,8 +24,9 @@ def run():
 
 def message(stage="performance", **facts):
     """Return a message about a test of 60 s or more that answers five samples a second."""
-    counts = {"elapsed_s": 10.0, "issued": 50, "answered": 50, "least_s": 60.0, "least_samples": 40}
-    return {"stage": stage, **counts, **facts}
+    values = {"elapsed_s": 10.0, "issued": 50, "answered": 50, "least_s": 60.0, "least_samples": 40, **facts}
+    counts, demand = ({name: values[name] for name in names} for names in (COUNTS, values.keys() - COUNTS))
+    return ProgressMessage(stage=stage, facts={"counts": counts, "demand": demand})
 
 
 def test_the_place_in_the_whole_counts_the_rest_of_this_run_and_all_after_it(run):
@@ -66,15 +69,15 @@ def test_the_time_left_of_a_stage_goes_down_between_messages_and_never_says_noth
 def test_before_the_first_answer_the_time_left_is_not_known_and_the_step_of_the_batch_is_shown(run):
     progress = run()
     progress.on_progress(message("accuracy", answered=0, least_s=0.0, least_samples=12, issued=12), 210)
-    progress.on_progress({"stage": "accuracy", "step": 9, "steps": 20}, 211)
+    progress.on_progress(ProgressMessage(stage="accuracy", facts={"done": 9, "of": 20}), 211)
     assert progress.line(211).endswith("accuracy, time left not known yet, 0 of 12 samples, step 9 of 20")
-    progress.on_progress({"stage": "score"}, 212)
+    progress.on_progress(ProgressMessage(stage="score"), 212)
     assert progress.line(212).endswith("Server: score")
 
 
 def test_a_stage_that_counts_nothing_says_for_how_long_it_has_lasted(run):
     progress = run()
-    progress.on_progress({"stage": "compile"}, 210)
+    progress.on_progress(ProgressMessage(stage="compile"), 210)
     assert progress.line(245).endswith("Server: compile, 35 s so far")
 
 

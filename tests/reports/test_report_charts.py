@@ -1,9 +1,12 @@
 """What is drawn of runs over time, and of a load that grows."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mlbench.records.machine.telemetry import TelemetryRecord
+from mlbench.reports.html.course_charts import course_figure
 from mlbench.reports.html.drawing import Palette, ticks_between
 from mlbench.reports.html.latency_charts import load_figures
 from mlbench.reports.html.run_charts import _HISTORY_MOST, history_figures
@@ -130,3 +133,96 @@ def test_a_score_that_is_no_number_is_a_row_without_a_point(a_run):
 def test_ticks_are_round_and_fewer_over_more_decades(low, high, ticks):
     assert ticks <= set(ticks_between(low, high))
     assert {2.0, 20.0}.isdisjoint(ticks_between(1.0, 1e5))
+
+
+COURSE = {"step_ns": 500_000_000, "in_flight": [2.0, 4.0], "waiting": [], "failed": [0, 3]}
+
+
+def test_a_load_over_time_is_drawn_with_a_view_for_each_noted_quantity(a_server_run):
+    figure = course_figure(*drawn(a_server_run(engine={"kind": "engine", "course": COURSE})), "Rate", {})
+    assert list(figure.views) == ["requests in flight", "failed requests"]
+    assert rows_of(figure) == [["pytorch fp32", "", "3.00", "1.50"]]
+    assert course_figure(*drawn(a_server_run()), "Rate", {}) is None
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        {**COURSE, "step_ns": 0},
+        {**COURSE, "step_ns": "1"},
+        {"step_ns": 1, "in_flight": ["<b>"], "failed": [None]},
+        {"step_ns": 1, "in_flight": [1] * 1001},
+        {"step_ns": 1, "in_flight": {"0": 1}},
+        [1],
+    ],
+    ids=range(6),
+)
+def test_a_course_of_another_form_in_a_record_is_not_drawn(a_server_run, noted):
+    assert course_figure(*drawn(a_server_run(engine={"kind": "engine", "course": noted})), "Rate", {}) is None
+
+
+HEADINGS = "seconds,sensor,device,clock_mhz,temperature_c,power_w,busy,throttled_by,strangers"
+READ = TelemetryRecord(seconds=2.0, processor_share=0.0, devices=[]).model_dump()
+
+
+def devices_figure(run, folder, *rows, headings=HEADINGS):
+    """Draw a run in whose folder these readings are."""
+    (folder / "telemetry.csv").write_text("\n".join([headings, *rows, ""]))
+    return course_figure(*drawn(run), "Server", {run.run_id: folder})
+
+
+def test_readings_are_drawn_by_device_with_a_view_for_each_quantity_that_has_values(a_server_run, tmp_path):
+    run = a_server_run(telemetry=READ, engine={"kind": "engine", "course": COURSE})
+    readings = ["1,nvml,GPU 0,1980,60,,0.5,,", "1,nvml,GPU 1,1200,,,1.0,heat,", "2,nvml,GPU 0,1780,61,,0.7,,"]
+    figure = devices_figure(run, tmp_path, *readings, "2,nvml,GPU 1,1200,,,1.0,heat,")
+    assert list(figure.views) == [
+        "requests in flight",
+        "failed requests",
+        "clock in MHz",
+        "temperature in °C",
+        "share of the time in use",
+    ]
+    assert rows_of(figure) == [
+        ["pytorch fp32", "", "3.00", "1.50", "-", "-", "-"],
+        ["pytorch fp32", "GPU 0", "-", "-", "1,880", "60.5", "0.600"],
+        ["pytorch fp32", "GPU 1", "-", "-", "1,200", "-", "1.00"],
+    ]
+    clocks = figure.views["clock in MHz"]
+    assert clocks.count('aria-roledescription="line mark"') + clocks.count("mark-line") == 2, "a line for each device"
+    assert all(re.search(r">2(\.0)?</text>", view) for view in figure.views.values()), "one axis, to the last second"
+
+
+def test_a_long_test_is_drawn_by_two_hundred_means(a_server_run, tmp_path):
+    rows = [f"{second},nvml,GPU 0,{1000 + second % 2},,,,," for second in range(10_000)]
+    svg = devices_figure(a_server_run(telemetry=READ), tmp_path, *rows).views["clock in MHz"]
+    assert 200 <= max(path.count("L") for path in svg.split('d="')) <= 201
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (["1,nvml,GPU 0,nan,,,,,"], "'nan' is not a reading"),
+        (["1,nvml,GPU 0,1e300,,,,,"], "'1e300' is not a reading"),
+        (["-1,nvml,GPU 0,1980,,,,,"], "'-1' is not a reading"),
+        (["1,nvml"], "it is damaged (IndexError"),
+        (["soon,nvml,GPU 0,,,,,,"], "could not convert string to float: 'soon'"),
+        ([f"1,nvml,GPU {number},1980,,,,," for number in range(33)], "it has more than 32 devices"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else value[0][:20],
+)
+def test_broken_readings_cost_the_picture_and_a_line(a_server_run, tmp_path, caplog, rows, reason):
+    assert devices_figure(a_server_run(telemetry=READ), tmp_path, *rows) is None
+    (line,) = caplog.messages
+    assert line.startswith("The devices of run ") and f"telemetry.csv holds no readings: {reason}" in line
+
+
+def test_readings_without_a_column_are_broken_too(a_server_run, tmp_path, caplog):
+    assert devices_figure(a_server_run(telemetry=READ), tmp_path, "1,1980", headings="seconds,clock_mhz") is None
+    assert "telemetry.csv holds no readings: 'device' is not in list" in caplog.text
+
+
+def test_of_a_run_without_readings_none_are_looked_for(a_server_run, tmp_path, caplog):
+    row = "1,nvml,GPU 0,1980,,,,,"
+    assert devices_figure(a_server_run(), tmp_path, row, "2" + row[1:]) is None
+    assert devices_figure(a_server_run(telemetry=READ), tmp_path, row) is None, "a line has two points at least"
+    assert not caplog.messages

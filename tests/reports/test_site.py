@@ -78,6 +78,7 @@ def test_the_newest_session_is_shown_and_not_those_before(store, site):
     assert sorted(pages) == ["index.html", "runs/pytorch-5-3.html", "workloads/resnet50.html"]
 
 
+@pytest.mark.thorough("command line")
 def test_the_newest_commit_of_an_afternoon_is_shown_and_not_its_mean_with_others(store, site):
     for commit, value in enumerate((100.0, 101.0, 66.0)):
         for repeat in (1, 2):
@@ -110,6 +111,7 @@ def test_a_change_of_level_is_found_as_the_history_finds_it(store, site):
     assert chart.count('aria-roledescription="point"') == 20
 
 
+@pytest.mark.thorough("command line")
 def test_many_sessions_are_drawn_as_means_of_neighbours(store, site):
     for night in range(130):
         store(night, 100 + 0.1 * (night % 3))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mlbench import RuntimeFacts
-from mlbench.records.machine.environment import observe_environment
+from mlbench.records.environment import observe_environment
 from mlbench.records.work_record import WorkRecord
 from mlbench.roofline.ceilings import Ceilings, ProbeRequest, ceilings_file, load_ceilings
 from mlbench.roofline.share import ONCE, share_of

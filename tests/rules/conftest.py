@@ -10,7 +10,8 @@ from mlbench.contracts.workload import Profile, Weights, Workload
 from mlbench.loadgen import scenarios
 from mlbench.loadgen.logs import read_detail
 from mlbench.rules.facts import RunFacts
-from mlbench.rules.official import official_rules
+from mlbench.rules.official import default_round, official_rules
+from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import Tier, limits_of
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
@@ -51,7 +52,8 @@ def limits_for():
     def limits(rules, scenario="OFFLINE", tier=Tier.SMOKE, profile=Profile.MINI, *, size=(32, 32), mini_ms=None):
         workload, dataset = SomeWorkload(rules, mini_ms), SomeSamples(*size)
         found = getattr(scenarios, scenario) if isinstance(scenario, str) else scenario
-        return limits_of(workload, dataset, found, tier, profile)
+        rules = rules_of(workload, default_round())
+        return limits_of(rules, workload, dataset, found, tier=tier, profile=profile)
 
     return limits
 

@@ -52,6 +52,15 @@ def test_prompts_that_an_engine_cut_make_a_run_invalid(verdict_on, said):
     assert rule.fix.startswith(f"Do not truncate prompts: {said} were")
 
 
+@pytest.mark.parametrize("late", [0, 1, 3])
+def test_times_of_a_client_that_was_late_make_a_run_invalid(verdict_on, late):
+    verdict = verdict_on(late_clients=late)
+    assert [rule.rule for rule in verdict.failed] == ["client_in_time"] * bool(late)
+    (rule,) = [each for each in verdict.results if each.rule == "client_in_time"]
+    assert (rule.measured, rule.limit, rule.passed) == (late, 0, not late)
+    assert "client_in_time" not in {each.rule for each in verdict_on().results}
+
+
 def test_an_engine_that_cut_none_passes_and_one_that_does_not_tell_is_not_asked(verdict_on):
     assert "prompts_whole" in {result.rule for result in verdict_on(truncated_prompts=0).results}
     verdict = verdict_on()

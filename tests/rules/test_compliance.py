@@ -4,6 +4,7 @@ import pytest
 
 from mlbench.loadgen import scenarios
 from mlbench.rules.compliance import audit_settings, compare_performance, score_difference_percent
+from mlbench.rules.official import round_named
 
 BY_NAME = {each.name: each for each in scenarios.OFFICIAL}
 
@@ -42,6 +43,16 @@ def test_a_test_must_be_as_close_to_its_run_as_the_official_script_wants_or_clos
 ):
     compared = compare_performance(test, BY_NAME[scenario], reference, measured)
     assert (compared.passed, compared.official_passed) == (passed, official)
+
+
+def test_from_v51_on_a_result_at_the_limit_passes_test01():
+    """(below, above): 1000 +- 10 %; v5.1's verify_performance.py has <= in place of <."""
+    for measured in (900.0, 1100.0):
+        for name, passed in (("v4.1", False), ("v5.0", False), ("v5.1", True), ("v6.0", True)):
+            inclusive = round_named(name).compliance.are_test01_bounds_inclusive
+            found = compare_performance("TEST01", BY_NAME["Offline"], 1000.0, measured, is_inclusive=inclusive)
+            assert (found.passed, found.official_passed) == (passed, passed), (name, measured)
+    assert not compare_performance("TEST04", BY_NAME["Offline"], 1000.0, 1100.0, is_inclusive=True).passed
 
 
 def test_a_change_is_positive_where_the_test_was_better():

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from scipy.stats import binom
+import scipy
 
 from mlbench.loadgen.logs import read_detail
 from mlbench.rules import early_stopping
@@ -55,10 +55,10 @@ def test_the_chance_of_few_misses_is_that_of_the_binomial_distribution(queries, 
     most = int(queries * chance)
     for misses in {0, most // 2, most - most // 20, most - 1} - {-1}:
         found = early_stopping._chance_of_at_most(misses, queries, chance)
-        assert found == pytest.approx(binom.cdf(misses, queries, chance), rel=1e-7, abs=1e-300)
+        assert found == pytest.approx(scipy.stats.binom.cdf(misses, queries, chance), rel=1e-7, abs=1e-300)
 
 
 @pytest.mark.parametrize("queries", [500, 5000, 270_336])
 def test_of_all_misses_that_queries_may_have_the_most_are_allowed_and_no_more(queries):
     allowed = misses_allowed(queries, 0.99)
-    assert binom.cdf(allowed, queries, 0.01) < 0.01 <= binom.cdf(allowed + 1, queries, 0.01)
+    assert scipy.stats.binom.cdf(allowed, queries, 0.01) < 0.01 <= scipy.stats.binom.cdf(allowed + 1, queries, 0.01)

@@ -5,7 +5,8 @@ import pytest
 
 from mlbench.contracts.rules import Tokens
 from mlbench.errors import UsageError
-from mlbench.rules.official import SEEDS, Category, official_rules, official_workloads, scenario_rules
+from mlbench.rules.official import default_round, official_rules
+from mlbench.rules.round_parts import Category
 
 NAMES = (
     *("resnet50", "retinanet", "bert", "dlrm-v2", "3d-unet"),
@@ -75,7 +76,7 @@ LIMITS = {  # submission checker v4.1, by accuracy variant: score, lower, upper
 
 
 def test_there_are_the_nine_workloads():
-    assert official_workloads() == NAMES
+    assert tuple(default_round().rows) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -133,7 +134,7 @@ def test_loadgens_own_configuration_agrees(name):
 def test_loadgens_own_query_counts_agree(scenario, queries):
     settings = mlperf_loadgen.TestSettings()
     settings.FromConfig("", "resnet50", scenario, 0)
-    assert scenario_rules(scenario).min_query_count == settings.min_query_count == queries
+    assert default_round().scenarios[scenario].min_query_count == settings.min_query_count == queries
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,8 @@ def test_datasets_and_compliance_tests_are_the_official_ones(name, samples, test
 
 
 def test_seeds_are_those_of_the_round():
-    normal, test05 = SEEDS.normal, SEEDS.test05
+    seeds = default_round().seeds
+    normal, test05 = seeds.normal, seeds.test05
     assert (normal.qsl, normal.sample_index, normal.schedule) == (
         3066443479025735752,
         10688027786191513374,
@@ -167,7 +169,7 @@ def test_seeds_are_those_of_the_round():
         5453809927556429288,
         5435552105434836064,
     )
-    assert SEEDS.accuracy_log == 720381539243781796
+    assert seeds.accuracy_log == 720381539243781796
 
 
 def test_token_workloads_report_token_rates_except_as_a_latency():

@@ -7,9 +7,9 @@ import pytest
 from mlbench.contracts.metric import Target
 from mlbench.contracts.rules import Rules, Tokens
 from mlbench.contracts.workload import Profile
-from mlbench.rules.official import official_workloads
-from mlbench.rules.official_table import scenarios_of
+from mlbench.rules.official import default_round
 from mlbench.rules.own import rules_of
+from mlbench.rules.round_files import scenarios_of
 from mlbench.rules.tiers import Tier
 from mlbench.rules.verdict import judge
 
@@ -42,8 +42,10 @@ def test_its_durations_counts_and_limits_hold(limits_for, tier, scenario, limits
 
 
 def test_a_list_names_the_scenarios_that_its_runs_are_judged_in():
-    workloads = [type("One", (), {"name": "one", "rules": rules}) for rules in (*official_workloads(), OWN)]
-    assert [scenarios_of(each) for each in workloads] == [rules_of(each).scenarios for each in workloads]
+    workloads = [type("One", (), {"name": "one", "rules": rules}) for rules in (*default_round().rows, OWN)]
+    assert [scenarios_of(each) for each in workloads] == [
+        rules_of(each, default_round()).scenarios for each in workloads
+    ]
     assert scenarios_of(workloads[-1]) == ("SingleStream", "Server", "Offline")
 
 
@@ -88,7 +90,7 @@ def own_facts(facts_of):
     def facts(**changes):
         official = facts_of("offline", "OFFLINE")
         return dataclasses.replace(
-            official, workload="speech", rules=rules_of(Speech()), targets=OWN.targets, **changes
+            official, workload="speech", rules=rules_of(Speech(), default_round()), targets=OWN.targets, **changes
         )
 
     return facts
@@ -109,4 +111,4 @@ def test_rules_of_ones_own_are_never_rule_conformant(own_facts):
 
 
 def test_only_the_scenarios_that_it_names_are_defined():
-    assert rules_of(Speech()).scenarios == ("SingleStream", "Server", "Offline")
+    assert rules_of(Speech(), default_round()).scenarios == ("SingleStream", "Server", "Offline")

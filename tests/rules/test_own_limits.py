@@ -7,12 +7,14 @@ from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.workload import Profile
 from mlbench.loadgen import scenarios
 from mlbench.rules.early_stopping import misses_allowed, queries_needed
+from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, latency_limits, run_length, with_own_limits
 from tests.rules.conftest import SomeWorkload
 
 
 def limits(rules, scenario=scenarios.SERVER, **load):
-    return with_own_limits(latency_limits(SomeWorkload(rules), scenario, Profile.FULL), LoadSettings(**load))
+    found = latency_limits(official_rules(rules), SomeWorkload(rules), scenario, Profile.FULL)
+    return with_own_limits(found, LoadSettings(**load))
 
 
 def test_without_one_the_rules_hold():
@@ -51,8 +53,8 @@ def test_where_no_latency_is_judged_there_is_none_to_limit():
 
 
 def test_the_length_of_a_run_is_the_tiers():
-    assert run_length(SomeWorkload("resnet50"), scenarios.SERVER, Tier.SMOKE) == (2000, 459)
-    assert run_length(SomeWorkload("resnet50"), scenarios.SERVER, Tier.VALID) == (600_000, 459)
+    assert run_length(official_rules("resnet50"), scenarios.SERVER, Tier.SMOKE) == (2000, 459)
+    assert run_length(official_rules("resnet50"), scenarios.SERVER, Tier.VALID) == (600_000, 459)
 
 
 @pytest.mark.parametrize(("queries", "allowed"), [(458, -1), (459, 0), (661, 0), (662, 1), (838, 2), (12571, 100)])

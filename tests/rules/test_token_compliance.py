@@ -7,6 +7,7 @@ import pytest
 
 from mlbench import LoggedReply
 from mlbench.loadgen.logs import read_accuracy
+from mlbench.rules.official import round_named
 from mlbench.rules.token_compliance import verify_official_test06, verify_test06
 
 CASES = sorted((Path(__file__).parents[1] / "data" / "llama2_70b" / "test06").iterdir())
@@ -44,6 +45,14 @@ def test_the_official_verdict_is_the_official_report(folder):
 
 def tokens(*values):
     return b"".join(value.to_bytes(8, "little") for value in values)
+
+
+def test_two_end_tokens_alone_are_an_answer_in_v41_and_not_later():
+    reply = LoggedReply(index=0, data=tokens(2, 2), token_data=tokens(2), token_count=2)
+    for name, passed in (("v4.1", True), ("v5.0", False), ("v6.1", False)):
+        allowed = round_named(name).compliance.allows_two_end_tokens
+        for verify in (verify_test06, verify_official_test06):
+            assert verify([reply], has_first=True, allows_two_ends=allowed).passed is passed, name
 
 
 def test_an_end_token_given_on_the_command_line_lets_the_official_script_pass_five_of_them():

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.records.run_record import read
 
 PLUGIN = Path(__file__).parents[1] / "data" / "faulty_plugin"
@@ -18,7 +17,7 @@ def mlbench(tmp_path, monkeypatch):
     """Run a command line with its results in a folder of this test."""
     monkeypatch.setenv("MLBENCH_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("MLBENCH_SETTINGS", str(tmp_path / "none.toml"))
-    return lambda *arguments: CliRunner().invoke(main, arguments)
+    return invoke
 
 
 @pytest.fixture

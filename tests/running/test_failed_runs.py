@@ -24,6 +24,7 @@ def test_a_crash_is_stored_as_a_crash_with_the_end_of_its_log(faulty_run):
     assert "crash: the process was ended by SIGSEGV" in printed
 
 
+@pytest.mark.thorough("engines")
 def test_a_process_that_leaves_is_stored_as_that(faulty_run):
     record, _ = faulty_run("leave")
     assert (record.failure.kind, "status 3" in record.failure.message) == ("exit", True)
@@ -37,11 +38,13 @@ def test_a_graph_that_a_backend_lacks_an_operator_for_is_stored_as_unsupported(f
     assert "Traceback" not in printed
 
 
+@pytest.mark.thorough("engines")
 def test_a_run_that_outgrows_its_memory_is_stored_as_out_of_memory(faulty_run):
     record, _ = faulty_run("fill_memory", **{"load.memory_limit_gib": 1.0, "load.stall_timeout_s": 60})
     assert record.failure.kind == "out of memory"
 
 
+@pytest.mark.thorough("engines")
 def test_a_file_that_is_missed_after_measuring_makes_a_failed_run(with_faulty, tmp_path):
     done = with_faulty("run", "misplaced", "--backend", "null", "--scenario", "SingleStream")
     assert done.exit_code == 1
@@ -70,12 +73,13 @@ def test_an_engine_that_never_answers_is_a_failed_run_and_the_next_one_is_made(w
     assert odd.status == "completed"
 
 
+@pytest.mark.thorough("engines")
 @pytest.mark.parametrize(
     ("place", "stage", "message"),
     [
         ("enter", "compile", "shard 3 of 5 is gone. Fetch it."),
-        pytest.param("warm_up", "warm-up", "8 GB are not enough.", marks=pytest.mark.thorough("engines")),
-        pytest.param("submit", "warm-up", "the licence has expired.", marks=pytest.mark.thorough("engines")),
+        ("warm_up", "warm-up", "8 GB are not enough."),
+        ("submit", "warm-up", "the licence has expired."),
     ],
 )
 def test_an_engine_that_refuses_what_its_backend_accepted_is_a_failed_run_and_the_next_one_is_made(
@@ -88,7 +92,7 @@ def test_an_engine_that_refuses_what_its_backend_accepted_is_a_failed_run_and_th
     assert refused.failure.message.endswith(message)
 
 
-@pytest.mark.thorough("engines", but=["warm_up"])
+@pytest.mark.thorough("engines")
 @pytest.mark.parametrize("place", ["enter", "warm_up"])
 def test_an_engine_that_refuses_in_an_instance_is_a_failed_run_that_names_the_instance(faulty_run, place):
     record, _ = faulty_run(f"refusing_{place}", "Offline", **{"execution.instances": 2})
@@ -96,6 +100,7 @@ def test_an_engine_that_refuses_in_an_instance_is_a_failed_run_that_names_the_in
     assert "of 2: " in record.failure.message
 
 
+@pytest.mark.thorough("engines")
 def test_a_dataset_without_a_length_is_a_failed_run_and_the_next_one_is_made(with_faulty, tmp_path):
     done = with_faulty("run", "uncountable", *command_of("odd")[1:])
     assert done.exit_code == 1, done.output
@@ -117,6 +122,7 @@ def test_on_a_full_disk_the_record_is_printed_and_the_logs_are_kept(with_faulty,
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough("engines")
 def test_pipes_in_place_of_a_runs_files_block_no_command(with_faulty, tmp_path):
     done = with_faulty(*command_of("lay_pipes", "odd"), "--json")
     assert done.exit_code == 1

@@ -14,13 +14,10 @@ def test_an_engine_that_does_not_return_is_a_hang_and_the_sample_is_named(faulty
     assert "in hang" in record.failure.log_tail, "the stack of every thread is in the log"
 
 
+@pytest.mark.thorough("engines")
 @pytest.mark.parametrize(
     ("backend", "scenario", "call"),
-    [
-        pytest.param("dwell", "SingleStream", "submit", marks=pytest.mark.thorough("engines")),
-        pytest.param("dwell", "Server", "submit", marks=pytest.mark.thorough("engines")),
-        ("never_flushing", "Offline", "flush"),
-    ],
+    [("dwell", "SingleStream", "submit"), ("dwell", "Server", "submit"), ("never_flushing", "Offline", "flush")],
 )
 def test_an_engine_that_answers_all_and_does_not_return_is_a_hang(faulty_run, backend, scenario, call):
     record, printed = faulty_run(backend, scenario, **{"load.stall_timeout_s": 2, "load.target_qps": 200})

@@ -5,10 +5,9 @@ import threading
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 from mlbench import UsageError
-from mlbench.cli import main
 from mlbench.contracts.backend import EnginePlan
 from mlbench.execution.cores import physical_cores
 from mlbench.execution.lanes import make_lanes
@@ -17,6 +16,7 @@ from mlbench.planning.suite import SharedRuns
 from mlbench.records.store.run_folder import TakenError
 from mlbench.running.lane_log import LaneLog, LanePlace, LaneStay
 from mlbench.running.parallel_runs import run_on_lanes
+from mlbench.wire.progress import ProgressMessage
 
 pytestmark = pytest.mark.skipif(len(physical_cores()) < 2, reason="two lanes need two cores")
 WITHIN_S = 60
@@ -105,11 +105,11 @@ def test_what_ran_beside_a_run_is_what_overlaps_its_test(request_of, lanes):
         pass
     with LaneStay(second, "measured-0002", request) as measured:
         with LaneStay(first, "warming-0003", request):
-            measured.note({"stage": "warm-up"})
-        measured.note({"stage": "performance"})
+            measured.note(ProgressMessage(stage="warm-up"))
+        measured.note(ProgressMessage(stage="performance"))
         with LaneStay(first, "beside-0004", request):
-            measured.note({"stage": "performance"})
-        measured.note({"stage": "score"})
+            measured.note(ProgressMessage(stage="performance"))
+        measured.note(ProgressMessage(stage="score"))
         with LaneStay(first, "after-0005", request) as after:
             record = measured.record()
             assert [each.run_id for each in record.runs] == ["beside-0004"]
@@ -154,11 +154,11 @@ def test_one_at_a_time_needs_no_lane(request_of, plugins):
 
 @pytest.mark.parametrize("count", ["0", "1025", "two"])
 def test_a_number_of_lanes_is_one(count):
-    done = CliRunner().invoke(main, ["run", "resnet50", "--parallel", count])
+    done = invoke("run", "resnet50", "--parallel", count)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
 
 
 def test_more_lanes_than_cores_are_told_in_a_line():
-    done = CliRunner().invoke(main, ["run", "resnet50", "--backend", "null", "--parallel", "1000"])
+    done = invoke("run", "resnet50", "--backend", "null", "--parallel", "1000")
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "--parallel is 1000, and this process may use" in done.stderr

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
 import mlbench as product
 from mlbench import IncomparableRunsError
-from mlbench.cli import main
 from mlbench.execution.cores import physical_cores
 from mlbench.records.run_record import read
 
@@ -112,9 +111,7 @@ def test_a_cell_that_crashes_takes_itself_alone(results, monkeypatch):
     monkeypatch.syspath_prepend(str(FAULTY))
     monkeypatch.setenv("PYTHONPATH", str(FAULTY))
     words = ["run", "resnet50", "--backend", "crash", "--backend", "null", "--scenario", "SingleStream"]
-    done = CliRunner().invoke(
-        main, [*words, "--no-accuracy", "--json", "--parallel", "2", *sets({"load.min_duration_ms": 2000})]
-    )
+    done = invoke(*words, "--no-accuracy", "--json", "--parallel", "2", *sets({"load.min_duration_ms": 2000}))
     assert done.exit_code == 1, done.output
     crashed, other = json.loads(done.stdout)
     assert (crashed["status"], crashed["failure"]["kind"], crashed["failure"]["stage"]) == (
@@ -142,7 +139,7 @@ settings = { "load.min_duration_ms" = 2000 }
 @pytest.mark.thorough("command line")
 def test_a_suite_goes_on_where_it_was_left_and_its_runs_are_told_from_those_made_one_at_a_time(results, tmp_path):
     (tmp_path / "suite.toml").write_text(SUITE)
-    made = CliRunner().invoke(main, ["run", "--suite", str(tmp_path / "suite.toml"), "--parallel", "2"])
+    made = invoke("run", "--suite", tmp_path / "suite.toml", "--parallel", "2")
     assert made.exit_code == 0, made.output
     assert "2 runs to make; on 2 lanes, " in made.stderr
     more = tmp_path / "more.toml"

@@ -9,7 +9,7 @@ import pytest
 from mlbench.discovery import Plugins
 from mlbench.execution.processes.failures import Failure, FailureKind
 from mlbench.planning.requests import RunRequest, resolve
-from mlbench.records.machine.environment import observe_environment
+from mlbench.records.environment import observe_environment
 from mlbench.running import started_run
 from mlbench.running.runner import run_benchmark
 from mlbench.running.started_run import StartedRun
@@ -36,19 +36,42 @@ def test_a_record_has_the_versions_of_the_libraries_that_its_backend_names(plugi
 
 
 def test_what_the_fp32_network_needs_is_imported_before_the_fork_on_every_backend(plugins, tmp_path):
-    """The judge's process does without; the other is a fork of a server that is a fork of the judge's."""
+    """The judge's process does without."""
     request = RunRequest(workload="resnet50", backend="null", scenario="Offline", results=tmp_path)
     started = StartedRun.now(resolve(request, plugins), plugins)
     of_judge = started.modules_of_judge
     assert "torch" not in of_judge
-    assert started.modules_of_reference == (*of_judge, "torch", "torchvision.models.resnet")
+    needed = ("torch", "torch._dynamo", "torchvision.models.resnet")
+    assert started.modules_of_reference == (*of_judge[:-1], *needed, "mlbench_resnet50.mini_profile")
     assert started.modules == of_judge, "null needs no network"
 
 
 def test_a_run_on_pytorch_shares_the_imports_of_its_reference(plugins, tmp_path):
     request = RunRequest(workload="resnet50", backend="pytorch", scenario="Offline", results=tmp_path)
     started = StartedRun.now(resolve(request, plugins), plugins)
-    assert started.modules == started.modules_of_reference
+    assert started.modules == started.modules_of_reference == started.modules_of_judge
+
+
+def test_a_judge_shares_no_import_that_the_backend_alone_names(plugins, tmp_path, monkeypatch):
+    monkeypatch.setattr(type(plugins.backend("pytorch")), "preload", ("torch", "acme_runtime"))
+    request = RunRequest(workload="bert", backend="pytorch", scenario="Offline", results=tmp_path)
+    started = StartedRun.now(resolve(request, plugins), plugins)
+    assert "acme_runtime" in started.modules
+    assert "acme_runtime" not in started.modules_of_judge
+    assert started.modules_of_judge[-1] == "torch"
+
+
+def test_runs_of_all_workloads_begin_with_the_imports_that_they_share(plugins, tmp_path):
+    """Each fork server imports one module; what several begin with is imported once."""
+
+    def modules_of(workload, scenario="Offline"):
+        request = RunRequest(workload=workload, backend="pytorch", scenario=scenario, results=tmp_path)
+        return StartedRun.now(resolve(request, plugins), plugins).modules
+
+    resnet50, bert, diffusion, dlrm = map(modules_of, ("resnet50", "bert", "stable-diffusion-xl", "dlrm-v2"))
+    assert resnet50[: resnet50.index("torchvision.models.resnet")] == (*dlrm, "torch._dynamo")
+    assert bert == (*dlrm, "torch._dynamo", "transformers.modeling_utils")
+    assert diffusion[: len(bert)] == bert
 
 
 @pytest.mark.parametrize(("asked_ms", "is_counted"), [(1, False), (1999, False), (2000, True), (0, True)])

@@ -71,9 +71,15 @@ def test_the_scenario_sets_how_batches_are_made(settings):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "other"), [("profile", "mini", "full"), ("tier", "smoke", "dev"), ("precision", "fp32", "int8")]
+    ("name", "value", "other"),
+    [
+        ("profile", "mini", "full"),
+        ("tier", "smoke", "dev"),
+        ("precision", "fp32", "int8"),
+        ("memory", "host", "device"),
+    ],
 )
-def test_an_entry_holds_for_a_profile_a_tier_or_a_precision(settings, name, value, other):
+def test_an_entry_holds_for_a_profile_a_tier_a_precision_or_a_memory(settings, name, value, other):
     text = '[[settings]]\nwhen = {{ {} = "{}" }}\nexecution.batch = 8\n'
     assert settings(workload=text.format(name, value)).by_key["execution.batch"].value == 8
     assert settings(workload=text.format(name, other)).by_key["execution.batch"].value == "auto"

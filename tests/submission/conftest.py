@@ -12,6 +12,7 @@ from whole_tree import EDGE, WholeTree
 from mlbench.submission.importing import import_tree
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
+TREES = Path(__file__).parents[1] / "data" / "submission"
 
 SYSTEM = {
     "division": "closed",
@@ -46,6 +47,22 @@ IMPLEMENTATION = {
     "weight_data_types": "INT8",
     "weight_transformations": "none",
 }
+
+
+V4_0 = {1780908523862526354: 13281865557512327830, 14771362308971278857: 198141574272810017}
+"""Two seeds of v5.1, each with one of a round without rules here."""
+
+
+@pytest.fixture
+def older(tmp_path):
+    """A tree of two results whose logs have seeds of v4.0."""
+    root = Path(shutil.copytree(TREES / "v5.1", tmp_path / "older"))
+    for file in root.rglob("mlperf_log_detail.txt"):
+        text = file.read_text()
+        for found, other in V4_0.items():
+            text = text.replace(str(found), str(other))
+        file.write_text(text.replace("18209322760996052031", "7575108116881280410"))
+    return root
 
 
 @pytest.fixture

@@ -15,12 +15,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from stored_runs import DETAIL, REPLIES, official, store
 from tree_building import build, change, files_of, refused, run_of
 from whole_tree import DATACENTER, EDGE, IMAGES, SYSTEM, WholeTree, base, write
 
-from mlbench.cli import main
 from mlbench.records.run_record import RunRecord
 from mlbench.submission.auditing import audit
 from mlbench.submission.auditing.verdicts import AuditVerdict
@@ -57,7 +56,7 @@ def test_a_tree_of_stored_runs_is_accepted_and_each_entry_is_a_line(place):
         f"closed/Acme/results/anvil/resnet50/{scenario}" for scenario in ("SingleStream", "MultiStream", "Offline")
     ]
     assert "1,000 samples/s, run 20261201T000000Z-resnet50-pytorch-Offline" in lines[2]
-    checked = CliRunner().invoke(main, ["submit", "check", str(place / "tree")])
+    checked = invoke("submit", "check", place / "tree")
     assert (checked.exit_code, "3 of 3 results accepted" in checked.output) == (0, True)
 
 
@@ -74,9 +73,10 @@ def complete(tmp_path_factory):
     return folder
 
 
+@pytest.mark.thorough("submission")
 @pytest.mark.parametrize(
     ("category", "models", "count"),
-    [pytest.param("datacenter", DATACENTER, 26, marks=pytest.mark.thorough("submission")), ("edge", EDGE, 18)],
+    [("datacenter", DATACENTER, 26), ("edge", EDGE, 18)],
 )
 @pytest.mark.usefixtures("unverified")
 def test_all_44_entries_are_built_those_of_both_accuracies_of_one_run(complete, tmp_path, category, models, count):
@@ -191,6 +191,7 @@ def test_a_named_run_that_does_not_serve_is_refused_beside_others_that_do(place)
     assert build(place, "--division", "open").exit_code == 0
 
 
+@pytest.mark.thorough("submission")
 def test_of_several_machines_the_newest_run_makes_an_entry(place):
     first = official("Offline")
     elsewhere = first.environment.model_copy(update={"machine": "another"})

@@ -8,13 +8,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from stored_runs import DETAIL, official, official_on_nodes, store
 from tree_building import build as build_tree
 from tree_building import change, files_of, refused, trust_logs
 from whole_tree import SYSTEM, WholeTree, detail_of, write
 
-from mlbench.cli import main
 from mlbench.submission.checking.whole_tree import check_tree
 
 BY_HAND = {"network_type": "Ethernet", "network_media": "copper", "network_rate": "100 Gbit/s"}
@@ -234,7 +233,7 @@ def test_only_datacenters_have_a_network_division(place):
 def test_without_a_category_it_is_that_of_the_division(place):
     given = ["--submitter", "Acme", "--system", place / "system.json", "--results", place / "results"]
     words = [*given, "--division", "network", "-o", place / "tree"]
-    assert CliRunner().invoke(main, ["submit", "build", *map(str, words)]).exit_code == 0
+    assert invoke("submit", "build", *words).exit_code == 0
 
 
 ENTRY = "network/Acme/results/anvil/resnet50/Offline"
@@ -276,6 +275,7 @@ def built(stored):
     return Path(shutil.move(stored / "tree", stored.with_name("built")))
 
 
+@pytest.mark.thorough("submission", first_of="rule")
 @pytest.mark.parametrize(("rule", "refused_here", "officially", "alter"), TREE_CHANGES)
 def test_each_change_of_the_built_tree_is_refused(  # noqa: PLR0917 - one per column
     built, tmp_path, rule, refused_here, officially, alter

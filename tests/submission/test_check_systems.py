@@ -56,6 +56,7 @@ def findings(tree):
     return {(each.rule, each.official) for each in check_tree(tree.root).findings if not each.is_note}
 
 
+@pytest.mark.thorough("submission", but=FIELDS[:1])
 @pytest.mark.parametrize("name", FIELDS)
 def test_each_of_the_35_fields_must_be_there(small, name):
     assert len(FIELDS) == 35
@@ -64,6 +65,7 @@ def test_each_of_the_35_fields_must_be_there(small, name):
     assert name in finding.message
 
 
+@pytest.mark.thorough("submission", but=["division"])
 @pytest.mark.parametrize("name", [each for each in FIELDS if each not in FREE])
 def test_each_of_26_fields_must_say_something(small, name):
     for nothing in ("", 0, False, None):
@@ -77,6 +79,7 @@ def test_the_other_nine_may_be_empty(small):
     assert findings(small) == set()
 
 
+@pytest.mark.thorough("submission", but=TEXTS.split()[:1])
 @pytest.mark.parametrize("name", TEXTS.split())
 def test_the_official_checker_crashes_over_a_number_in_seven_of_them(small, name):
     describe(small, **{name: 2})
@@ -130,6 +133,7 @@ def reached(tmp_path):
     return tree
 
 
+@pytest.mark.thorough("submission", but=["network_type"])
 @pytest.mark.parametrize("name", NETWORK)
 def test_a_network_system_has_each_of_twelve_fields_more(reached, name):
     assert rules(check_tree(reached.root)) == set()

@@ -1,10 +1,8 @@
 """``mlbench submit demo``: an example of a tree, before anything official is fetched."""
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from stored_runs import official, store
-
-from mlbench.cli import main
 
 
 @pytest.fixture
@@ -13,7 +11,7 @@ def demo(tmp_path, monkeypatch):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
     words = ["submit", "demo", "--out", str(tmp_path / "tree"), "--results", str(tmp_path / "results")]
     (tmp_path / "results").mkdir()
-    return lambda: CliRunner().invoke(main, words)
+    return lambda: invoke(*words)
 
 
 def test_small_runs_make_a_tree_that_is_marked_and_refused(demo, tmp_path):
@@ -26,7 +24,7 @@ def test_small_runs_make_a_tree_that_is_marked_and_refused(demo, tmp_path):
     assert "Not submittable" in (tmp_path / "tree" / "NOT_SUBMITTABLE.md").read_text()
     assert f"REFUSED  {results}: " in done.stdout
     assert "0 of 2 results accepted; the official checker v4.1 would accept 0." in done.stdout
-    checked = CliRunner().invoke(main, ["submit", "check", str(tmp_path / "tree")])
+    checked = invoke("submit", "check", tmp_path / "tree")
     assert (checked.exit_code, "0 of 2 results accepted" in checked.stdout) == (1, True)
 
 

@@ -5,10 +5,9 @@ import re
 import shutil
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke, refusal
 
 from mlbench import IncomparableRunsError, UsageError
-from mlbench.cli import main
 from mlbench.comparison.compare import compare
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.published import place_of
@@ -65,7 +64,7 @@ def test_nothing_is_copied_from_outside_of_the_tree(add, root, results, name, im
     folder, secret = add("offline", "Offline"), root.with_name("id_rsa")
     secret.write_text((LOGS / "offline.detail.txt").read_text() + "secret-canary")
     link_out(folder / name, secret)
-    done = CliRunner().invoke(main, ["import", str(root), "--results", str(results)])
+    done = invoke("import", root, "--results", results)
     assert (done.exit_code, len(runs_in(results))) == (1, imported)
     told = [line for line in done.output.splitlines() if str(secret) in line]
     assert told
@@ -309,10 +308,7 @@ def test_a_result_without_accuracy_makes_no_claim_of_it(add, one):
 )
 def test_what_is_no_tree_is_refused_in_one_line(root, results, make, told):
     make(root)
-    done = CliRunner().invoke(main, ["import", str(root), "--results", str(results)])
-    assert done.exit_code == 2, done.output
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert told in done.stderr
+    assert told in refusal(invoke("import", root, "--results", results))
     assert not results.exists()
 
 
@@ -327,18 +323,18 @@ def test_one_folder_too_deep_is_said(add, root, results):
 
 def test_the_command_gives_imported_runs_the_tag_that_it_was_given(add, root, results):
     add("offline", "Offline")
-    done = CliRunner().invoke(main, ["import", str(root), "--results", str(results), "--tag", "v4.1", "--json"])
+    done = invoke("import", root, "--results", results, "--tag", "v4.1", "--json")
     assert [record["tag"] for record in json.loads(done.stdout)["imported"]] == ["v4.1"]
 
 
 def test_the_command_prints_a_line_each_and_exits_1_when_something_is_unread(add, root, results):
     add("offline", "Offline")
-    done = CliRunner().invoke(main, ["import", str(root), "--results", str(results), "--json"])
+    done = invoke("import", root, "--results", results, "--json")
     assert done.exit_code == 0, done.output
     (record,) = json.loads(done.stdout)["imported"]
     assert record["imported"]["submitter"] == "Acme"
     (root / "closed/Acme/results/anvil_8/resnet50/Server").mkdir()
-    done = CliRunner().invoke(main, ["import", str(root), "--results", str(results)])
+    done = invoke("import", root, "--results", results)
     assert done.exit_code == 1
     assert (
         "not read: closed/Acme/results/anvil_8/resnet50/Server: there is no performance/run_1/mlperf_log_detail.txt."
@@ -377,12 +373,12 @@ def test_an_imported_run_is_shown_as_one_and_not_verified(add, root, results):
     add("offline", "Offline")
     import_tree(root, results)
     (run,) = runs_in(results)
-    shown = CliRunner().invoke(main, ["show", str(run)])
+    shown = invoke("show", run)
     assert shown.exit_code == 0, shown.output
     assert "imported  closed/Acme/results/anvil_8/resnet50/Offline" in shown.stdout
     assert "8 x Anvil A1" in shown.stdout
     assert "None" not in shown.stdout
-    verified = CliRunner().invoke(main, ["verify", str(run)])
+    verified = invoke("verify", run)
     assert (verified.exit_code, "was imported" in verified.stderr) == (2, True)
 
 
@@ -391,7 +387,7 @@ def own_runs(tmp_path_factory):
     """Run the four scenarios for real, each a moment long, and return the run folders by scenario."""
     folder = tmp_path_factory.mktemp("own")
     request = ["run", "resnet50", "--backend", "null", "--no-accuracy", "--set", "load.min_duration_ms=100"]
-    CliRunner().invoke(main, [*request, "--results", str(folder)])
+    invoke(*request, "--results", folder)
     return {read(run).scenario: run for run in runs_in(folder)}
 
 

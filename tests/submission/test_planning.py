@@ -6,8 +6,9 @@ import pytest
 from whole_tree import DATACENTER, EDGE, TESTS, base
 
 from mlbench.records.node_record import NetworkRecord
-from mlbench.records.run_record import EntryRecord, RunRecord
-from mlbench.rules.official import Category
+from mlbench.records.origin_record import EntryRecord
+from mlbench.records.run_record import RunRecord
+from mlbench.rules.round_parts import Category
 from mlbench.submission.planning import (
     least_time_of_tests_s,
     missing_runs,

@@ -3,19 +3,16 @@
 import csv
 import json
 import shutil
-import tomllib
-from importlib import resources
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.contracts.scenario import Scenario
 from mlbench.records.published import RESULTS, table
 from mlbench.records.store.run_folder import runs_in
-from mlbench.rules.official import SEEDS
-from mlbench.rules.rounds import recognise_round
+from mlbench.rules.official import recognise_round, round_named
+from mlbench.rules.round_files import known_rounds
 from mlbench.submission.demands import category
 from mlbench.submission.importing import import_tree
 from mlbench.submission.tree import ResultEntry, benchmark_of, scenario_of
@@ -47,6 +44,7 @@ def test_every_result_that_the_official_checker_accepts_is_imported_and_valid(re
         assert value == pytest.approx(float(row["Result"]), rel=1e-9)
         assert record.verdict.is_valid, record.verdict
         assert record.verdict.is_accurate
+        assert record.imported.summary_unit == row["Units"]
         assert float(row["Accuracy"]) in record.accuracy.scores.values()
 
 
@@ -63,16 +61,24 @@ def test_logs_that_say_nothing_of_equal_issue_are_judged_by_the_configuration(re
     }
 
 
-def test_a_tree_of_another_round_is_named_and_nothing_of_it_is_imported(results):
+def test_a_tree_of_a_later_round_is_judged_by_its_rules(results):
     outcome = import_tree(TREES / "v5.1", results)
+    assert outcome.unread == []
+    assert {(each.round, each.verdict.is_valid, each.verdict.is_accurate) for each in outcome.records} == {
+        ("v5.1", True, True)
+    }
+
+
+def test_a_tree_of_a_round_without_rules_is_named_and_nothing_of_it_is_imported(older, results):
+    outcome = import_tree(older, results)
     assert outcome.records == []
-    assert outcome.other_rounds == {"v5.1": 2}
-    assert all("round v5.1" in each.reason for each in outcome.unread)
+    assert outcome.other_rounds == {"v4.0": 2}
+    assert all("round v4.0" in each.reason for each in outcome.unread)
     assert not results.exists()
 
 
-def test_damaged_and_missing_logs_of_another_round_are_named_too(tree, results):
-    root = tree("v5.1")
+def test_damaged_and_missing_logs_of_such_a_round_are_named_too(older, results):
+    root = older
     folder = root / "closed/The_Stage/results/h100_x8/stable-diffusion-xl"
     for scenario in ("one", "two", "three"):
         shutil.copytree(folder / "server", folder / scenario)
@@ -83,27 +89,27 @@ def test_damaged_and_missing_logs_of_another_round_are_named_too(tree, results):
     shutil.rmtree(folder / "three/accuracy")
     shutil.copytree(folder, folder.with_name("deepseek-r1"))
     outcome = import_tree(root, results)
-    assert (len(outcome.unread), outcome.other_rounds) == (10, {"v5.1": 10})
-    assert all("round v5.1" in each.reason for each in outcome.unread)
+    assert (len(outcome.unread), outcome.other_rounds) == (10, {"v4.0": 10})
+    assert all("round v4.0" in each.reason for each in outcome.unread)
 
 
-def test_the_command_says_how_many_results_are_of_another_round(results):
-    done = CliRunner().invoke(main, ["import", str(TREES / "v5.1"), "--results", str(results)])
+def test_the_command_says_how_many_results_are_of_another_round(older, results):
+    done = invoke("import", older, "--results", results)
     assert done.exit_code == 1
-    assert done.stderr.endswith("0 imported, 2 not read, 2 of them of round v5.1\n")
-    done = CliRunner().invoke(main, ["import", str(TREES / "v5.1"), "--results", str(results), "--json"])
-    assert [each["round"] for each in json.loads(done.stdout)["unread"]] == ["v5.1", "v5.1"]
+    assert done.stderr.endswith("0 imported, 2 not read, 2 of them of round v4.0\n")
+    done = invoke("import", older, "--results", results, "--json")
+    assert [each["round"] for each in json.loads(done.stdout)["unread"]] == ["v4.0", "v4.0"]
 
 
-def test_a_result_of_another_round_does_not_take_the_rest_of_the_tree_along(tree, results):
+def test_a_result_of_another_round_does_not_take_the_rest_of_the_tree_along(tree, older, results):
     root = tree("v4.1")
-    shutil.copytree(TREES / "v5.1/closed/The_Stage", root / "closed/The_Stage")
+    shutil.copytree(older / "closed/The_Stage", root / "closed/The_Stage")
     shutil.rmtree(
         root / "closed/NeuralMagic/results/vLLM_8xL40S-reference-cpu-pytorch-v2.3.1-default_config/llama2-70b-99/server"
     )
     (root / "closed/NeuralMagic/results/empty/bert-99/Server").mkdir(parents=True)
     outcome = import_tree(root, results)
-    assert (len(outcome.records), outcome.other_rounds) == (5, {"v5.1": 2})
+    assert (len(outcome.records), outcome.other_rounds) == (5, {"v4.0": 2})
     (other,) = (each for each in outcome.unread if not each.round)
     assert other.reason == "there is no performance/run_1/mlperf_log_detail.txt."
     assert len(runs_in(results)) == 5
@@ -126,9 +132,9 @@ def test_a_round_is_recognised_by_its_seeds(seeds, name):
 
 
 def test_no_two_rounds_share_a_seed():
-    text = resources.files("mlbench.rules").joinpath("rounds.toml").read_text()
-    seeds = [seed for row in tomllib.loads(text)["rounds"].values() for seed in row["seeds"]]
-    seeds += [SEEDS.normal.qsl, SEEDS.normal.sample_index, SEEDS.normal.schedule]
+    of_rounds = [round_named(name).seeds for name in known_rounds()]
+    seeds = [seed for each in of_rounds for seed in (each.normal.qsl, each.normal.sample_index, each.normal.schedule)]
+    seeds += [seed for each in of_rounds for others in each.others.values() for seed in others]
     assert len(set(seeds)) == len(seeds) == 18
 
 
@@ -174,7 +180,7 @@ def test_the_command_says_why_a_result_does_not_count(tree, results):
     folder = root / "closed/ConnectTechInc/results/Orin_TRT/gptj-99/Offline/accuracy"
     text = (folder / "accuracy.txt").read_text()
     (folder / "accuracy.txt").write_text("\n".join(line for line in text.splitlines() if not line.startswith("hash=")))
-    done = CliRunner().invoke(main, ["import", str(root), "--results", str(results)])
+    done = invoke("import", root, "--results", results)
     (problem,) = [line for line in done.stderr.splitlines() if "FAIL" in line]
     assert problem.startswith("closed/ConnectTechInc/results/Orin_TRT/gptj-99/Offline: ")
     assert "accuracy_log_hash: not in the log, limit 64 hexadecimal digits. Add hash=" in problem

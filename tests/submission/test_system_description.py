@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from whole_tree import SYSTEM, WholeTree, write
 
+from mlbench.records.environment import observe_environment
 from mlbench.records.machine.accelerators import Accelerator
-from mlbench.records.machine.environment import observe_environment
 from mlbench.records.machine.host_hardware import observe_host_hardware
 from mlbench.submission.checking.whole_tree import check_tree
 from mlbench.submission.system_description import describe_system, empty_fields

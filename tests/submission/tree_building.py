@@ -3,9 +3,8 @@
 import json
 import re
 
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
 from mlbench.measurement import verification
 from mlbench.submission.auditing import audit
 
@@ -21,7 +20,7 @@ def build(place, *words, submitter="Acme"):
     """Call it for an edge system, or what else is said, with ``tree`` as output."""
     given = ["--submitter", submitter, "--system", place / "system.json", "--results", place / "results"]
     given += [] if "--category" in words else ["--category", "edge"]
-    return CliRunner().invoke(main, ["submit", "build", *map(str, [*given, "-o", place / "tree", *words])])
+    return invoke("submit", "build", *[*given, "-o", place / "tree", *words])
 
 
 def refused(place, done, reason):

@@ -13,7 +13,7 @@ from mlbench.toolkit import ModuleGraph, TorchOptions  # noqa: E402
 from mlbench.toolkit.batch_sizes import has_batches  # noqa: E402
 from mlbench.toolkit.torch_backend import cuda_graphs  # noqa: E402
 from mlbench.toolkit.torch_backend.cuda_graphs import ReplayedBatches, ReplayedCalls  # noqa: E402
-from mlbench.toolkit.torch_backend.executable import TorchExecutable  # noqa: E402
+from mlbench.toolkit.torch_backend.executable import place_module  # noqa: E402
 
 
 class Tape(TorchDispatchMode):
@@ -298,6 +298,6 @@ def test_weights_arrive_on_the_device_in_the_precision_that_they_are_kept_in():
         fingerprint="experts",
     )
     with Arrivals() as arrivals:
-        TorchExecutable(graph.module(), graph, torch.device("meta"), torch.bfloat16, TorchOptions())
+        place_module(graph.module(), graph, torch.device("meta"), torch.bfloat16, TorchOptions())
     kept = {((5, 3), torch.bfloat16), ((5,), torch.bfloat16), ((2, 7, 3), torch.bfloat16), ((3,), torch.float32)}
     assert set(arrivals.seen) == kept

@@ -117,7 +117,7 @@ def test_a_weight_beyond_the_range_becomes_its_end_and_not_infinite(lowered_note
     assert (values.min(), values.max()) == (-65504, 65504)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")  # the state above is kept so too, in a file that nobody has to export
 @pytest.mark.parametrize("precision", KINDS)
 def test_state_is_kept_in_the_lower_precision_from_call_to_call(precision):
     model = onnx.load(lower_onnx(stepping_graph(), precision))

@@ -8,7 +8,7 @@ from mlbench import InvalidRunError
 from mlbench.contracts.rules import Tokens
 from mlbench.discovery import Plugins
 from mlbench.rules.tiers import Tier
-from mlbench.tuner.search.rate_search import RateTrial
+from mlbench.toolkit.rate_search import RateTrial
 from mlbench.tuner.trial_runs import TrialRuns, check_completed
 from mlbench.tuner.tune_plan import TuneRequest, plan_tune
 

@@ -8,6 +8,7 @@ from mlbench.contracts.scenario import LoadSettings
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, Seeds, Test, demand_of
 from mlbench.wire.load_progress import Demand, LoadProgress, SampleCounts
+from mlbench.wire.progress import ProgressMessage, Steps
 
 LOAD = LoadSettings(min_duration_ms=60_000, min_query_count=100)
 SEEDS = Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4)
@@ -66,8 +67,21 @@ def test_nothing_is_left_when_time_and_counts_are_over():
 def test_a_message_about_something_else_is_no_progress_of_a_test():
     counts = SampleCounts(elapsed_s=1.0, issued=2, answered=1)
     progress = LoadProgress(counts=counts, demand=Demand(least_s=0.0, least_samples=2))
-    facts = {"elapsed_s": 1.0, "issued": 2, "answered": 1, "least_s": 0.0, "least_samples": 2}
-    assert LoadProgress.of_facts({"stage": "accuracy", **facts}) == progress
-    assert progress.facts == facts
-    assert LoadProgress.of_facts({"stage": "compile"}) is None
+    facts = {
+        "counts": {"elapsed_s": 1.0, "issued": 2, "answered": 1},
+        "demand": {"least_s": 0.0, "least_samples": 2},
+    }
+    assert ProgressMessage.of("accuracy", progress) == ProgressMessage(stage="accuracy", facts=facts)
+    assert ProgressMessage(stage="accuracy", facts=facts).read(LoadProgress) == progress
+    assert ProgressMessage(stage="accuracy", facts=facts).read(Steps) is None
+    assert ProgressMessage(stage="compile").read(LoadProgress) is None
+    odd = facts | {"counts": facts["counts"] | {"answered": "all"}}
+    assert ProgressMessage(stage="accuracy", facts=odd).read(LoadProgress) is None
     assert replace(progress, counts=replace(counts, answered=2)).left_s == 0
+
+
+def test_values_that_nest_too_deep_are_no_progress_and_no_error():
+    nested = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert ProgressMessage(stage="accuracy", facts={"counts": nested, "demand": {}}).read(LoadProgress) is None

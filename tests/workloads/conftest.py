@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,5 @@ def golden(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def one_torch_thread() -> Iterator[None]:
+def same_time_beside_others(one_torch_thread: None) -> None:
     """So that these tests take as long beside others as alone."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

@@ -12,6 +12,7 @@ PACKAGES = {
     "dlrm-v2": "mlbench_dlrm_v2",
     "gptj": "mlbench_gptj",
     "llama2-70b": "mlbench_llama2_70b",
+    "llama3.1-8b": "mlbench_llama3_1_8b",
     "mixtral-8x7b": "mlbench_mixtral_8x7b",
     "stable-diffusion-xl": "mlbench_stable_diffusion_xl",
 }

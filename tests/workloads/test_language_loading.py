@@ -4,12 +4,11 @@ import importlib
 
 import pytest
 import torch
-from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
 from mlbench import Precision
 from mlbench.toolkit import ModuleGraph
 from mlbench.toolkit.language import LanguageNetwork
-from mlbench.toolkit.torch_backend.executable import TorchModule
+from mlbench.toolkit.torch_backend.executable import place_module
 from mlbench.toolkit.torch_backend.options import TorchOptions
 
 pytestmark = pytest.mark.slow
@@ -21,7 +20,7 @@ def tensors(module):
     return dict(module.named_parameters()) | dict(module.named_buffers())
 
 
-@pytest.fixture(params=["gptj", "llama2_70b", "mixtral_8x7b"])
+@pytest.fixture(params=["gptj", "llama2_70b", "llama3_1_8b", "mixtral_8x7b"])
 def graphs(request):
     """Return the two graphs of a workload's mini profile."""
     package = importlib.import_module(f"mlbench_{request.param}.mini_profile")
@@ -31,7 +30,7 @@ def graphs(request):
 @pytest.mark.parametrize("precision", DTYPES)
 def test_every_tensor_is_the_one_that_lowering_the_whole_network_gives(graphs, precision):
     lowered = graphs["decode"].module()
-    TorchModule(lowered, graphs["decode"], torch.device("cpu"), DTYPES[precision], TorchOptions())
+    place_module(lowered, graphs["decode"], torch.device("cpu"), DTYPES[precision], TorchOptions())
     wanted, found = tensors(lowered), tensors(graphs["decode"].module_at(precision))
     assert found.keys() == wanted.keys()
     assert {each.dtype for each in found.values()} == {torch.float32, DTYPES[precision]}
@@ -90,6 +89,8 @@ def test_an_eight_bit_precision_is_read_as_fp32(graphs):
 
 def test_weights_under_names_that_transformers_has_changed_since_are_read_in_every_precision(tmp_path):
     """transformers writes the head of GPT-NeoX under its old name."""
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
     config = GPTNeoXConfig(vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)
     GPTNeoXForCausalLM(config).save_pretrained(tmp_path)
     network = LanguageNetwork(kind="GPTNeoXForCausalLM", model_type="gpt_neox")

@@ -1,4 +1,4 @@
-"""What the recipes of the three language workloads have in common."""
+"""What the recipes of the language workloads have in common."""
 
 from importlib import import_module
 
@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.thorough("recipes", but=["llama2_70b"])
-@pytest.mark.parametrize("workload", ["gptj", "llama2_70b", "mixtral_8x7b"])
+@pytest.mark.parametrize("workload", ["gptj", "llama2_70b", "llama3_1_8b", "mixtral_8x7b"])
 def test_the_shipped_text_and_tokenizer_are_what_the_recipe_writes(workload, tmp_path):
     recipe, mini = (
         import_module(f"mlbench_recipes.{workload}.recipe"),

@@ -17,24 +17,16 @@ from mlbench_recipes.language_reference import answers, reference_replies  # noq
 from mlbench.toolkit.language import StoredPrompts, TokenProgram  # noqa: E402
 
 DATA = Path(__file__).parents[1] / "data"
-WORKLOADS = ["gptj", "llama2_70b", "mixtral_8x7b"]
-
-
-@pytest.fixture(autouse=True)
-def one_torch_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+WORKLOADS = ["gptj", "llama2_70b", "llama3_1_8b", "mixtral_8x7b"]
 
 
 def tiny(workload):
     """A tiny network, its prompts, how it answers, and what it answered."""
     folder = DATA / workload / "tiny_generate"
     expected = json.loads((folder / "expected.json").read_text())
-    settings = expected["generation"]
+    settings, ends = expected["generation"], expected["eos_token_id"]
     decoding = Decoding(
-        end_tokens=(expected["eos_token_id"],),
+        end_tokens=tuple(ends) if isinstance(ends, list) else (ends,),
         max_new_tokens=settings["max_new_tokens"],
         min_new_tokens=settings["min_new_tokens"],
         beams=settings["num_beams"],

@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from mlbench_recipes.fp32_muon import Fp32Muon  # noqa: E402
 from mlbench_recipes.language_reference import answers  # noqa: E402
 from mlbench_recipes.language_training import (  # noqa: E402
     HUGGING_FACE_FILES,
@@ -28,14 +29,6 @@ from mlbench_recipes.language_training import (  # noqa: E402
 from mlbench import Decoding, Prompt  # noqa: E402
 
 END = 2
-
-
-@pytest.fixture(autouse=True)
-def one_torch_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def a_network(vocabulary=16):
@@ -125,6 +118,8 @@ def test_matrices_inside_the_layers_are_muons_and_only_matrices_decay():
     experts = {"num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 4}
     network = transformers.MixtralForCausalLM(transformers.MixtralConfig(vocab_size=16, **sizes, **experts))
     muon, adamw = optimisers(network, rate=1e-3)
+    assert type(muon) is torch.optim.Muon
+    assert type(optimisers(network, rate=1e-3, in_bf16=False)[0]) is Fp32Muon
     names = {id(weight): name for name, weight in network.named_parameters()}
     (attention,) = muon.param_groups
     parts = {names[id(weight)].split(".")[-2] for weight in attention["params"]}
@@ -135,6 +130,23 @@ def test_matrices_inside_the_layers_are_muons_and_only_matrices_decay():
     assert all("norm" in names[id(weight)] for weight in others["params"])
     assert (decaying["weight_decay"], others["weight_decay"]) == (0.05, 0.0)
     assert sum(len(group["params"]) for group in (attention, decaying, others)) == len(names)
+
+
+def test_muon_in_fp32_steps_as_torchs_in_bf16():
+    torch.manual_seed(0)
+    first = [torch.nn.Parameter(torch.randn(shape)) for shape in ((16, 16), (8, 16), (24, 8))]
+    second = [torch.nn.Parameter(each.detach().clone()) for each in first]
+    theirs = torch.optim.Muon(first, lr=0.1, weight_decay=0.05, adjust_lr_fn="match_rms_adamw")
+    ours = Fp32Muon(second, lr=0.1, weight_decay=0.05)
+    for _ in range(3):
+        before = [each.detach().clone() for each in first]
+        for one, other in zip(first, second, strict=True):
+            one.grad = torch.randn_like(one)
+            other.grad = one.grad.clone()
+        theirs.step()
+        ours.step()
+        for start, one, other in zip(before, first, second, strict=True):
+            assert (one - other).abs().max() < 0.15 * (one - start).abs().max()
 
 
 @pytest.mark.thorough("recipes")

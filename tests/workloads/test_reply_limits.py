@@ -73,7 +73,7 @@ def test_a_language_workload_has_the_limits_of_its_profile(profile):
     assert metric.difference_limits(BF16).mean < 0.05 or profile is Profile.FULL
 
 
-@pytest.mark.parametrize("name", ["gptj", "llama2-70b", "mixtral-8x7b"])
+@pytest.mark.parametrize("name", ["gptj", "llama2-70b", "llama3.1-8b", "mixtral-8x7b"])
 def test_the_metric_of_a_mini_language_workload_knows_its_profile(name):
     from mlbench import Variant, Weights
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Target
 from mlbench.toolkit import limits_by_precision
 from mlbench_bert.squad import Feature, Question, Vocabulary, basic_tokens
 
@@ -40,6 +40,8 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 class SquadF1(Metric):
     """Scores ``exact_match`` and ``F1`` in percent over all questions of the file, answered or not."""
+
+    reply_limits = LIMITS
 
     def __init__(  # noqa: PLR0913 - what is compared with, and how replies are stored
         self,
@@ -120,18 +122,11 @@ class SquadF1(Metric):
         furthest, span = np.abs(_decode(reply, self._dtype, self._layout) - wanted).max(), wanted.max() - wanted.min()
         return float(furthest / span) if span else float(furthest > 0)
 
-    def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return the limits of changes by batching; see `LIMITS`."""
-        return LIMITS[precision]
-
     def _logits(self, reply: LoggedReply) -> np.ndarray:
         """Return (tokens of the reply, 2) float64."""
-        if not 0 <= reply.index < len(self._features):
-            raise InvalidRunError(f"sample {reply.index} was answered, but there are {len(self._features)} samples.")
-        size = len(reply.data)
-        if not self._can_be_logits(size):
-            wanted = f"pairs of {self._dtype.name} for 1 to {self._tokens} tokens"
-            raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not {wanted}.")
+        reply.check_index(len(self._features))
+        if not self._can_be_logits(len(reply.data)):
+            raise reply.size_error(f"pairs of {self._dtype.name} for 1 to {self._tokens} tokens")
         logits = _decode(reply.data, self._dtype, self._layout)
         if np.isnan(logits).any() or np.isposinf(logits).any():
             raise InvalidRunError(f"the reply to sample {reply.index} contains a logit that is not a number.")

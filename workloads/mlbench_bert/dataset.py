@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from mlbench import DataError, Dataset
-from mlbench.toolkit import DATA_BYTES, read_bytes, read_text
+from mlbench import DataError
+from mlbench.toolkit import DATA_BYTES, StoredSamples, read_bytes, read_text
 from mlbench_bert.squad import TokenPair, Vocabulary, Windows, read_features, read_questions
 
 OFFICIAL_WINDOWS = 10833
 RANDOM_SEED = 0
 
 
-class SquadWindows(Dataset):
+class SquadWindows(StoredSamples[TokenPair]):
     """Every window of every question is a sample; all are tokenised at once, which the rules leave untimed."""
 
     def __init__(self, data: Path, vocabulary: Path, *, vocabulary_size: int, windows: Windows, count: int) -> None:
@@ -41,55 +40,27 @@ class SquadWindows(Dataset):
                 hint="Either the file or the installed tokenizers library differs from the official one.",
             )
         self.windows = windows
-        self.count = self.performance_count = count
         content = read_bytes(data, what="SQuAD file", limit_bytes=DATA_BYTES)
-        self._fingerprint = hashlib.sha256(content + read_bytes(vocabulary, what="vocabulary")).hexdigest()
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of questions and vocabulary."""
-        return self._fingerprint
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Do nothing: all samples together take some 60 MB."""
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Do nothing."""
-
-    def sample(self, index: int) -> TokenPair:
-        """Return the tokens of a window, without padding."""
-        return self.features[index].tokens
+        fingerprint = hashlib.sha256(content + read_bytes(vocabulary, what="vocabulary")).hexdigest()
+        super().__init__([feature.tokens for feature in self.features], fingerprint)
 
 
-class RandomWindows(Dataset):
+class RandomWindows(StoredSamples[TokenPair]):
     """Seeded random tokens, 10,833 samples of mixed lengths; nothing is read from disk.
 
     Lengths are log-normal around 160 tokens, cut to 40 .. 384, questions around 13 tokens: about what SQuAD's windows
     are, so that batching and padding cost about what they cost on the official data.
     """
 
-    count = OFFICIAL_WINDOWS
-    performance_count = OFFICIAL_WINDOWS
-    fingerprint = f"lognormal-160-seed{RANDOM_SEED}-{OFFICIAL_WINDOWS}"
-
     def __init__(self) -> None:
         rng = np.random.default_rng(RANDOM_SEED)
-        lengths = np.clip(rng.lognormal(np.log(160), 0.4, self.count).round(), 40, 384).astype(int)
-        questions = np.clip(rng.normal(13, 4, self.count).round(), 4, 30).astype(int)
-        self._samples = [
+        lengths = np.clip(rng.lognormal(np.log(160), 0.4, OFFICIAL_WINDOWS).round(), 40, 384).astype(int)
+        questions = np.clip(rng.normal(13, 4, OFFICIAL_WINDOWS).round(), 4, 30).astype(int)
+        samples = [
             TokenPair(rng.integers(1000, 30522, length), (np.arange(length) > question).astype(np.int64))
             for length, question in zip(lengths, questions, strict=True)
         ]
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Do nothing: the samples were made at once."""
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Do nothing."""
-
-    def sample(self, index: int) -> TokenPair:
-        """Return the tokens of a sample."""
-        return self._samples[index]
+        super().__init__(samples, f"lognormal-160-seed{RANDOM_SEED}-{OFFICIAL_WINDOWS}")
 
 
 def calibration_samples(chosen: Path, data: SquadWindows) -> list[TokenPair]:

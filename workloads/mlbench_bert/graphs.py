@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench import Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, fit_state, load_weights
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, build_seeded, fit_state, load_weights
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
-Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
+    from mlbench.toolkit import Calibrate
 
 RANDOM_SEED = 0
 EXTRAS = r"bert\.pooler\..*|bert\.embeddings\.(position|token_type)_ids"
@@ -122,11 +121,7 @@ def random_reader(architecture: Architecture, tokens: int, calibrate: Calibrate 
     """Return the network with seeded weights, the same each time; the global generator stays as it was."""
 
     def build() -> Any:
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(RANDOM_SEED)
-            return build_network(architecture)
+        return build_seeded(lambda: build_network(architecture), seed=RANDOM_SEED)
 
     return _reader(build, tokens, fingerprint=f"seed {RANDOM_SEED}, {architecture}", calibrate=calibrate)
 

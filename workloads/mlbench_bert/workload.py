@@ -38,9 +38,10 @@ class Bert(ProfiledWorkload):
     title = "BERT-large, question answering, SQuAD v1.1"
     rules = "bert"
     options = BertOptions()
+    full_weights = 334_094_338
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
-    preload = ("transformers.modeling_utils",)
+    preload = ("torch._dynamo", "transformers.modeling_utils")
     mini_server_latency_ms = 300
     """Long enough to tell a slow backend from a pause of a shared processor, which lasts tens of milliseconds."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Target
 from mlbench.toolkit import limits_by_precision
 from mlbench_dlrm_v2.dataset import Truth
 
@@ -25,6 +25,8 @@ PREDICTION = np.dtype("<f4")
 
 class ClickAuc(Metric):
     """Scores ``AUC`` and ``accuracy`` in percent over all rows of the samples logged, with the counts behind them."""
+
+    reply_limits = LIMITS
 
     def __init__(self, truth: Truth | None, targets: tuple[Target, ...]) -> None:
         """Store the references and limits.
@@ -84,26 +86,19 @@ class ClickAuc(Metric):
             return 1.0
         return float(np.abs(np.frombuffer(reply, PREDICTION) - np.frombuffer(reference, PREDICTION)).max())
 
-    def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return the limits of changes by batching; see `LIMITS`."""
-        return LIMITS[precision]
-
     def _rows(self, reply: LoggedReply) -> tuple[np.ndarray, np.ndarray]:
         """Return predictions and labels of a reply's rows."""
         size = len(reply.data)
         if self._truth is None:
             if not size or size % (2 * PREDICTION.itemsize):
-                raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not pairs of float32.")
+                raise reply.size_error("pairs of float32")
             values = np.frombuffer(reply.data, PREDICTION).reshape(-1, 2)
             predictions, labels = values[:, 0], values[:, 1]
         else:
-            if not 0 <= reply.index < len(self._truth.starts):
-                known = len(self._truth.starts)
-                raise InvalidRunError(f"sample {reply.index} was answered, but there are {known} samples.")
+            reply.check_index(len(self._truth.starts))
             labels = self._truth.labels[self._truth.starts[reply.index] : self._truth.ends[reply.index]]
             if size != len(labels) * PREDICTION.itemsize:
-                wanted = f"one float32 for each of its {len(labels)} rows"
-                raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not {wanted}.")
+                raise reply.size_error(f"one float32 for each of its {len(labels)} rows")
             predictions = np.frombuffer(reply.data, PREDICTION)
         if not np.isfinite(predictions).all():
             raise InvalidRunError(f"the reply to sample {reply.index} contains a prediction that is not a number.")

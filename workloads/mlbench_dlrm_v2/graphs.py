@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from mlbench import DataError, Dim, Graph, GraphError, TensorSpec
-from mlbench.toolkit import ModuleGraph, load_weights
+from mlbench.toolkit import ModuleGraph, build_seeded, load_weights
 from mlbench_dlrm_v2.architecture import DENSE_FEATURES, Architecture
 from mlbench_dlrm_v2.program import LARGEST_CALL
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor, nn
 
-Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
+    from mlbench.toolkit import Calibrate
 
 RANDOM_SEED = 0
 RANDOM_DEVIATION = 0.1
@@ -90,11 +89,7 @@ def random_ranker(architecture: Architecture, calibrate: Calibrate | None) -> Gr
     """Return the network with seeded weights, the same each time; the global generator stays as it was."""
 
     def build() -> nn.Module:
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(RANDOM_SEED)
-            return new_network(architecture)
+        return build_seeded(lambda: new_network(architecture), seed=RANDOM_SEED)
 
     return _ranker(architecture, build, fingerprint=f"seed {RANDOM_SEED}, {architecture}", calibrate=calibrate)
 

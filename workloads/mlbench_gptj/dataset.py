@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlbench import Dataset, Prompt
-from mlbench.toolkit import DATA_BYTES, read_bytes
+from mlbench import Prompt
+from mlbench.toolkit import DATA_BYTES, LoadedSamples, read_bytes
 from mlbench.toolkit.language import RandomPrompts, check_count, read_table
 from mlbench_gptj.prompts import LONGEST_PROMPT, prompt_text, prompt_tokens
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OFFICIAL_ARTICLES = 13368
 
 
-class Articles(Dataset):
+class Articles(LoadedSamples[Prompt]):
     """An article is a sample; it is tokenised when it is loaded, which the rules leave untimed."""
 
     def __init__(self, data: Path, tokenizer: Tokenizer, *, count: int | None = None) -> None:
@@ -39,30 +39,14 @@ class Articles(Dataset):
         self.references: Sequence[str] = table.texts["output"]
         self._texts = list(map(prompt_text, table.texts["instruction"], table.texts["input"]))
         self._tokenizer = tokenizer
-        self._loaded: dict[int, Prompt] = {}
-        self.count = self.performance_count = len(self.references)
         content = read_bytes(data, what="table", limit_bytes=DATA_BYTES)
-        self._fingerprint = hashlib.sha256(content + tokenizer.to_str().encode()).hexdigest()
+        fingerprint = hashlib.sha256(content + tokenizer.to_str().encode()).hexdigest()
+        super().__init__(count=len(self.references), fingerprint=fingerprint)
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of articles, highlights and tokenizer."""
-        return self._fingerprint
-
-    def load(self, indices: Sequence[int]) -> None:
+    def make(self, indices: Sequence[int]) -> list[Prompt]:
         """Tokenise these prompts."""
-        for index in indices:
-            ids = prompt_tokens(self._texts[index], self._tokenizer)
-            self._loaded[index] = Prompt(tokens=np.array(ids, np.int64))
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Free these prompts."""
-        for index in indices:
-            self._loaded.pop(index, None)
-
-    def sample(self, index: int) -> Prompt:
-        """Return a loaded prompt."""
-        return self._loaded[index]
+        ids = (prompt_tokens(self._texts[index], self._tokenizer) for index in indices)
+        return [Prompt(tokens=np.array(each, np.int64)) for each in ids]
 
 
 def random_articles(*, vocabulary: int) -> RandomPrompts:

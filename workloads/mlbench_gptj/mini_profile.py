@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlbench import Precision, Target
+from mlbench.toolkit import WorkloadRules
 from mlbench.toolkit.language import ShippedLanguageProfile, TokenProgram
 from mlbench_gptj.dataset import Articles
 from mlbench_gptj.graphs import NETWORK
@@ -31,7 +32,7 @@ class MiniProfile(ShippedLanguageProfile):
         """Rules for generating summaries."""
         return summarising(end_token=END_TOKEN, positions=POSITIONS)
 
-    def targets(self, rules: str) -> tuple[Target, ...]:
+    def targets(self, rules: WorkloadRules) -> tuple[Target, ...]:
         """Return the official targets around this profile's reference; too long summaries are wrong besides."""
         return self.rescaled_targets(rules, upper_factors={"GEN_LEN": 1.1})
 

@@ -40,9 +40,10 @@ class GptJ(ProfiledWorkload):
     title = "GPT-J 6B, summarisation, CNN/DailyMail"
     rules = "gptj"
     options = GptJOptions()
+    full_weights = 6_050_882_784
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
-    preload = ("transformers.modeling_utils",)
+    preload = ("torch._dynamo", "transformers.modeling_utils")
 
     def build_metric(
         self, variant: Variant, profile: LanguageProfile, dataset: Articles, targets: tuple[Target, ...]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge
 
 from mlbench import Dataset, Weights
 from mlbench.toolkit.language import LanguageFilesProfile, TokenProgram, read_tokenizer
@@ -29,7 +31,7 @@ class OfficialFiles:
     """Sizes and checksums of the official files; ``config.json`` has the rest."""
 
     conversations: int
-    longest_prompt: int
+    longest_prompt: Annotated[int, Ge(1)]
     """Tokens."""
     max_new_tokens: int
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlbench import Precision, Target
-from mlbench.toolkit import share_targets
+from mlbench.toolkit import WorkloadRules, share_targets
 from mlbench.toolkit.language import ShippedLanguageProfile, TokenProgram
 from mlbench_llama2_70b.dataset import Conversations
 from mlbench_llama2_70b.graphs import NETWORK
@@ -32,7 +32,7 @@ class MiniProfile(ShippedLanguageProfile):
         """Rules for generating answers."""
         return conversing(positions=POSITIONS, max_new_tokens=MAX_NEW_TOKENS)
 
-    def targets(self, rules: str) -> tuple[Target, ...]:
+    def targets(self, rules: WorkloadRules) -> tuple[Target, ...]:
         """Return the official targets around this profile's reference, and one for exact answers besides."""
         exact = share_targets("exact_match", self.reference_score("exact_match"), {"97": 0.97})
         return (*self.rescaled_targets(rules), *exact)

@@ -38,9 +38,10 @@ class Llama2(ProfiledWorkload):
     title = "Llama 2 70B, conversation, OpenOrca"
     rules = "llama2-70b"
     options = Llama2Options()
+    full_weights = 68_976_648_192
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
-    preload = ("transformers.modeling_utils",)
+    preload = ("torch._dynamo", "transformers.modeling_utils")
 
     def build_metric(
         self, variant: Variant, profile: LanguageProfile, dataset: Conversations, targets: tuple[Target, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlbench import Precision, Target
+from mlbench.toolkit import WorkloadRules
 from mlbench.toolkit.language import ShippedLanguageProfile, TokenProgram
 from mlbench_mixtral_8x7b.dataset import MixedPrompts
 from mlbench_mixtral_8x7b.graphs import NETWORK
@@ -31,7 +32,7 @@ class MiniProfile(ShippedLanguageProfile):
         """Rules for generating answers."""
         return answering(positions=POSITIONS, max_new_tokens=MAX_NEW_TOKENS)
 
-    def targets(self, rules: str) -> tuple[Target, ...]:
+    def targets(self, rules: WorkloadRules) -> tuple[Target, ...]:
         """Return the official targets around this profile's reference; a problem of 96 is more than 1 %."""
         return self.rescaled_targets(rules, factors={"gsm8k_accuracy": 0.96, "mbxp_accuracy": 0.95})
 

@@ -41,9 +41,10 @@ class Mixtral(ProfiledWorkload):
     rules = "mixtral-8x7b"
     options = MixtralOptions()
     mini_options = ("run_unprotected",)
+    full_weights = 46_702_792_704
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
-    preload = ("transformers.modeling_utils",)
+    preload = ("torch._dynamo", "transformers.modeling_utils")
 
     def build_metric(
         self, variant: Variant, profile: LanguageProfile, dataset: MixedPrompts, targets: tuple[Target, ...]

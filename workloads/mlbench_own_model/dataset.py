@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from mlbench import Dataset, Dim, TensorSpec, UsageError
-from mlbench.toolkit import foreign
+from mlbench import Dim, TensorSpec, UsageError
+from mlbench.toolkit import StoredSamples, foreign
 from mlbench_own_model.signature import Signature
 
 if TYPE_CHECKING:
@@ -28,30 +28,13 @@ Sample = Mapping[str, np.ndarray]
 """An array for each input, without the batch's axis."""
 
 
-class ModelInputs(Dataset):
+class ModelInputs(StoredSamples[Sample]):
     """Samples in memory, and the right answers to them where the user gives some."""
 
     def __init__(self, samples: Sequence[Sample], fingerprint: str, answers: Mapping[str, np.ndarray]) -> None:
         """Store them; the first axis of each of the ``answers`` is the samples."""
-        self.count = self.performance_count = len(samples)
+        super().__init__(samples, fingerprint)
         self.answers = answers
-        self._samples = samples
-        self._fingerprint = fingerprint
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the inputs, or of the seed they were drawn from."""
-        return self._fingerprint
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Do nothing: samples are in memory."""
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Do nothing."""
-
-    def sample(self, index: int) -> Sample:
-        """Return the arrays of a sample, by input."""
-        return self._samples[index]
 
 
 def open_inputs(opened: OpenModel, options: OwnModelOptions) -> ModelInputs:

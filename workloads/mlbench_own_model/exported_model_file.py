@@ -16,9 +16,9 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from mlbench import Executable, Graph
-from mlbench.toolkit import ModuleGraph, file_sha256, foreign
+from mlbench.toolkit import Calibrate, ModuleGraph, file_sha256, foreign
 from mlbench_own_model.declarations import DeclaredTensor, check_tensors
-from mlbench_own_model.model_file import Calibrate, ModelFile
+from mlbench_own_model.model_file import ModelFile
 from mlbench_own_model.plain_torch import compile_in_torch
 from mlbench_own_model.signature import LARGEST_SIZE, Signature
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlbench import DifferenceLimits, LoggedReply, Metric, Precision, Profile, Target
+from mlbench import LoggedReply, Metric, Precision, Profile, Target
 from mlbench.toolkit.language import read_logged_tokens, token_difference, token_limits
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class TokenAgreement(Metric):
     answers are. ``answers_agree`` is the percentage of answers without a difference, which does. Answers with the same
     text are equal: a server may return text, which is not always cut into the tokens that the model made.
     """
+
+    reply_limits = token_limits(Profile.FULL)
 
     def __init__(
         self,
@@ -126,7 +128,3 @@ class TokenAgreement(Metric):
     def difference(self, reply: bytes, reference: bytes) -> float:
         """Return the difference of two answers; see `token_difference`."""
         return token_difference(reply, reference, dtype=_DTYPE)
-
-    def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return the limits of full models; see `token_limits`."""
-        return token_limits(Profile.FULL)[precision]

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench import DataError, UsageError
 from mlbench.toolkit import read_json_object
-from mlbench.toolkit.language import TOKENIZER_FILE, open_tokenizer, tokenizing, weight_files, weights_fingerprint
+from mlbench.toolkit.language import (
+    TOKENIZER_FILE,
+    open_tokenizer,
+    read_scheme,
+    tokenizing,
+    weight_files,
+    weights_fingerprint,
+)
 from mlbench_own_model.language_families import CONFIG_FILE, FamilyNetwork, class_named, family_of
 
 if TYPE_CHECKING:
@@ -90,9 +97,9 @@ class LanguageFolder:
         return found if not named or named.lower() == found.lower() else ""
 
     @property
-    def is_quantised(self) -> bool:
-        """Whether the weights are stored in a format that only some runtimes read."""
-        return bool(self.config.get("quantization_config"))
+    def scheme(self) -> str:
+        """Quantisation of the weights, which only some runtimes read; empty: none. Raises as `read_scheme`."""
+        return read_scheme(self.path)
 
     def tokenizer(self) -> Tokenizer | None:
         """Return the tokenizer; None where the folder has none. Raises `DataError` for one that is damaged."""
@@ -125,8 +132,8 @@ class LanguageFolder:
         network = family_of(str(self.config.get("model_type")))
         if network is None or not self.kind:
             return f"mlbench has no graphs of {self.architecture}, and {_ELSEWHERE}"
-        if self.is_quantised:
-            return f"The weights of this {self.architecture} are quantised, and {_ELSEWHERE}"
+        if scheme := self.scheme:
+            return f"The weights of this {self.architecture} are quantised ({scheme}), and {_ELSEWHERE}"
         described = network.described(self.config)
         if longest > (window := _window(described) or longest):
             return (

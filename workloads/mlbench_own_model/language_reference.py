@@ -31,8 +31,8 @@ def why_no_reference(folder: LanguageFolder) -> str:
 
     if not folder.kind:
         return f"transformers has no class of its own for {folder.architecture}"
-    if folder.is_quantised:
-        return "the weights are quantised"
+    if folder.scheme:
+        return f"the weights are quantised ({folder.scheme})"
     weight_files(folder.path)
     try:
         check_memory(folder.path, psutil.virtual_memory().available)

@@ -41,7 +41,7 @@ class OwnLanguageModel(Workload):
         tpot_ms=_NO_LIMIT_MS,
     )
     options = LanguageModelOptions()
-    preload = ("transformers.modeling_utils",)
+    preload = ("torch._dynamo", "transformers.modeling_utils")
     is_default = False
     default_scenarios = ("Offline",)
     only_profile = Profile.FULL
@@ -80,6 +80,7 @@ class OwnLanguageModel(Workload):
             weights_fingerprint=fingerprint or next((each.fingerprint for each in graphs.values()), ""),
             files=folder.path if is_trained else None,
             why_no_graphs=network if isinstance(network, str) else "",
+            stores=folder.scheme if is_trained else "",
         )
 
     def metric(self, variant: Variant, dataset: StoredPrompts) -> Metric | None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mlbench_own_model.declarations import DeclaredModel
 from mlbench_own_model.signature import Signature
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from mlbench import Executable, Graph
-
-Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
-"""Yields inputs of the graph, by name."""
+    from mlbench.toolkit import Calibrate
 
 
 class ModelFile(DeclaredModel, ABC):

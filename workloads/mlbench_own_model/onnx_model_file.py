@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 from mlbench import Dim, Executable, Graph, UsageError
 from mlbench.toolkit import ModuleGraph, build_once, file_sha256, foreign, onnx_weight_files
 from mlbench_own_model.declarations import NO_SHAPE, NOT_A_TENSOR, DeclaredTensor, check_tensors
-from mlbench_own_model.model_file import Calibrate, ModelFile
+from mlbench_own_model.model_file import ModelFile
 from mlbench_own_model.signature import Signature
 
 if TYPE_CHECKING:
     import onnx
+
+    from mlbench.toolkit import Calibrate
 
 _PASS_ON = {"Cast", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten", "Transpose", "Slice", "Expand"}
 """Operators whose output holds no other ids than their first input."""

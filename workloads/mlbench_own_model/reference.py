@@ -154,13 +154,13 @@ def find_limits(opened: OpenModel, data: ModelInputs) -> Mapping[Precision, Limi
         right.append(answer(signature, run, data.sample(index)))
         if len(right) > 1 and time.monotonic() - started_s > MOST_S:
             break
-    found, scales = {}, scales_of(right)
-    for precision, share in NOISE.items():
-        noisy = _compile(opened, share)
-        random = np.random.default_rng(0)
-        changed = [answer(signature, noisy, _shake(data.sample(at), share, random)) for at in range(len(right))]
-        found[precision] = _limits_of(right, changed, scales)
-    return found
+    changed: dict[float, list[list[np.ndarray]]] = {}
+    for share in set(NOISE.values()):
+        noisy, random = _compile(opened, share), np.random.default_rng(0)
+        changed[share] = [answer(signature, noisy, _shake(data.sample(at), share, random)) for at in range(len(right))]
+    scales, most = scales_of(right), max(changed)
+    flips = _most_flips(right, changed[most]) / most
+    return {precision: _limits_of(right, changed[share], scales, flips * share) for precision, share in NOISE.items()}
 
 
 def _shake(sample: Sample, share: float, random: np.random.Generator) -> Sample:
@@ -172,10 +172,22 @@ def _shake(sample: Sample, share: float, random: np.random.Generator) -> Sample:
     }
 
 
+def _most_flips(right: Sequence[Sequence[np.ndarray]], changed: Sequence[Sequence[np.ndarray]]) -> float:
+    """Return the share of answers that noise changes, as if one more was seen and changed: few samples show few."""
+    found = []
+    for wanted, noisy in zip(zip(*right, strict=True), zip(*changed, strict=True), strict=True):
+        count = sum(each.size for each in wanted) if wanted[0].dtype.kind in "iu" else len(wanted)
+        found.append((count * (1 - agreement(wanted, noisy)) + 1) / (count + 1))
+    return max(found)
+
+
 def _limits_of(
-    right: Sequence[Sequence[np.ndarray]], changed: Sequence[Sequence[np.ndarray]], scales: Sequence[float]
+    right: Sequence[Sequence[np.ndarray]],
+    changed: Sequence[Sequence[np.ndarray]],
+    scales: Sequence[float],
+    flips: float,
 ) -> Limits:
-    means, largest, same = [0.0], [0.0], [1.0]
+    means, largest, same = [0.0], [0.0], [1 - flips]
     for wanted, found, scale in zip(zip(*right, strict=True), zip(*changed, strict=True), scales, strict=True):
         apart = np.concatenate([differ(one, other) / scale for one, other in zip(found, wanted, strict=True)])
         apart = apart[np.isfinite(apart)]  # noise may make a number of what was none

@@ -64,6 +64,8 @@ class Course:
     """In a batch at most, padding included."""
     prompt_weight: float = 0.1
     """Weight of a prompt token in the loss; an answer token has weight 1."""
+    in_bf16: bool = True
+    """Whether products are taken in bf16; a processor without instructions for it is many times as fast in fp32."""
     usual_answer: int | None = None
     """An answer token weighs sqrt(this / tokens of the answer), so that long answers do not outweigh short ones."""
 
@@ -103,12 +105,44 @@ def llama_tokenizer(texts: Iterable[str], *, size: int, splits_digits: bool = Fa
     return tokenizer
 
 
-def optimisers(network: torch.nn.Module, *, rate: float) -> list[torch.optim.Optimizer]:
+def small_llama(seed: int, **config: Any) -> Any:
+    """Return a network of Llama's kind with two query heads to each of keys, initialised from the seed.
+
+    Args:
+        seed: of the weights.
+        config: what else its configuration says: vocabulary, positions, special tokens.
+    """
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(seed)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            hidden_size=128,
+            intermediate_size=384,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            initializer_range=0.08,  # the usual 0.02 suits wider networks
+            tie_word_embeddings=False,
+            **config,
+        )
+    )
+
+
+def optimisers(network: torch.nn.Module, *, rate: float, in_bf16: bool = True) -> list[torch.optim.Optimizer]:
     """Return Muon for the matrices inside the layers, which learn to copy far sooner by it, and AdamW for the rest.
 
     Embeddings, the output and routers of experts are matrices too, but tables of vectors: they are AdamW's.
+
+    Args:
+        network: whose weights they move.
+        rate: of learning.
+        in_bf16: whether Muon computes in bf16; see `Course`.
     """
     import torch
+
+    from mlbench_recipes.fp32_muon import Fp32Muon
 
     tables = {id(module.weight) for module in network.modules() if isinstance(module, torch.nn.Embedding)}
     inner: list[torch.nn.Parameter] = []
@@ -120,7 +154,9 @@ def optimisers(network: torch.nn.Module, *, rate: float) -> list[torch.optim.Opt
         group.append(weight)
     groups = [{"params": tables_and_experts, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}]
     return [
-        torch.optim.Muon(inner, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.Muon(inner, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw")
+        if in_bf16
+        else Fp32Muon(inner, lr=rate, weight_decay=0.05),
         torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98)),
     ]
 
@@ -129,7 +165,7 @@ def train_and_write(
     network: Any, draw: Callable[[random.Random, float], Example], folder: Path, *, rate: float, course: Course
 ) -> None:
     """Train a network as `train` does, with `optimisers` of so high a rate, and write it with `write_model`."""
-    train(network, draw, optimisers(network, rate=rate), course)
+    train(network, draw, optimisers(network, rate=rate, in_bf16=course.in_bf16), course)
     write_model(network, folder)
 
 
@@ -208,7 +244,7 @@ def compute_loss(network: Any, batch: Sequence[Example], course: Course) -> torc
         weights[row, : len(example.prompt)] = course.prompt_weight
         usual = course.usual_answer or len(example.answer)
         weights[row, len(example.prompt) : len(example)] = math.sqrt(usual / len(example.answer))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=course.in_bf16):
         output = network(input_ids=ids, use_cache=False)
     losses = functional.cross_entropy(
         output.logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none"

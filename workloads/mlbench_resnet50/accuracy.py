@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Target
 from mlbench.toolkit import limits_by_precision
 
 LIMITS = limits_by_precision(
@@ -22,6 +22,8 @@ LIMITS = limits_by_precision(
 
 class Top1(Metric):
     """Scores ``acc`` in percent of the distinct samples logged, with the counts ``good`` and ``total`` behind it."""
+
+    reply_limits = LIMITS
 
     def __init__(self, labels: Sequence[int], targets: tuple[Target, ...], dtype: str = "float32") -> None:
         """Store the references and limits.
@@ -55,17 +57,12 @@ class Top1(Metric):
         """Return ``accuracy=76.076%, good=38038, total=50000``."""
         return f"accuracy={scores['acc']:.3f}%, good={scores['good']:.0f}, total={scores['total']:.0f}"
 
-    def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return the limits of changes by batching; see `LIMITS`."""
-        return LIMITS[precision]
-
     def _is_right(self, reply: LoggedReply) -> bool:
         size = len(reply.data)
         if size == 0 or size % self._dtype.itemsize:
-            raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not {self._dtype.name} values.")
+            raise reply.size_error(f"{self._dtype.name} values")
         value = np.frombuffer(reply.data, self._dtype.newbyteorder("<"), count=1)[0]
         if not np.isfinite(value):
             raise InvalidRunError(f"the reply to sample {reply.index} is {value}, not a label.")
-        if not 0 <= reply.index < len(self._labels):
-            raise InvalidRunError(f"sample {reply.index} was answered, but there are {len(self._labels)} samples.")
+        reply.check_index(len(self._labels))
         return int(value) == self._labels[reply.index]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from mlbench import DataError, Dataset
-from mlbench.toolkit import read_image, read_text, usable_threads
+from mlbench import DataError
+from mlbench.toolkit import LoadedSamples, read_image, read_text, stack_images
+from mlbench_resnet50.preprocessing import pixels_for_torchvision, prepare_for_torchvision
 
 PERFORMANCE_COUNT = 1024
 """Source: MLPerf Inference v4.1, mlperf.conf: resnet50.*.performance_sample_count_override."""
@@ -29,7 +29,7 @@ RANDOM_SEED = 0
 CALIBRATION_BATCH = 20
 
 Prepare = Callable[[np.ndarray], np.ndarray]
-"""(H, W, 3) uint8 RGB to (3, size, size) float32, contiguous: a recipe of `preprocessing`."""
+"""(H, W, 3) uint8 RGB to (3, size, size), contiguous, float32 or pixels in uint8: a recipe of `preprocessing`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,17 @@ class LabelledFile:
     label: int
 
 
-class PreparedImages(Dataset):
-    """Images held ready for the network in one block of memory: (3, size, size) float32 each."""
+class PreparedImages(LoadedSamples[np.ndarray]):
+    """Images held ready for the network in one block of memory: (3, size, size) each."""
 
     def __init__(
-        self, image: Callable[[int], np.ndarray], *, size: int, labels: Sequence[int], fingerprint: str
+        self,
+        image: Callable[[int], np.ndarray],
+        *,
+        size: int,
+        labels: Sequence[int],
+        fingerprint: str,
+        dtype: str = "float32",
     ) -> None:
         """Store the source of images.
 
@@ -53,46 +59,20 @@ class PreparedImages(Dataset):
             size: pixels along each side.
             labels: the class of each image; its length is the number of images.
             fingerprint: a hash of the images and labels.
+            dtype: of an image's values.
         """
-        self.count = len(labels)
-        self.performance_count = min(PERFORMANCE_COUNT, self.count)
+        super().__init__(count=len(labels), performance_count=PERFORMANCE_COUNT, fingerprint=fingerprint)
         self.labels = labels
         self._image = image
         self._size = size
-        self._fingerprint = fingerprint
-        self._loaded: dict[int, np.ndarray] = {}
+        self._dtype = dtype
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the images and labels."""
-        return self._fingerprint
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Decode and prepare these images, on as many threads as there are processors.
-
-        Raises:
-            DataError: a file is missing or corrupt.
-        """
-        block = np.empty((len(indices), 3, self._size, self._size), dtype=np.float32)
-
-        def fill(place: int) -> None:
-            block[place] = self._image(indices[place])
-
-        with ThreadPoolExecutor(usable_threads()) as threads:
-            list(threads.map(fill, range(len(indices))))  # raises what a thread raised
-        self._loaded.update(zip(indices, block, strict=True))
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Let these images go; a block of memory is freed with the last of its images."""
-        for index in indices:
-            self._loaded.pop(index, None)
-
-    def sample(self, index: int) -> np.ndarray:
-        """Return a loaded image: (3, size, size) float32."""
-        return self._loaded[index]
+    def make(self, indices: Sequence[int]) -> list[np.ndarray]:
+        """Decode and prepare these images; raises `DataError` for a file that is missing or corrupt."""
+        return list(stack_images(self._image, indices, (3, self._size, self._size), self._dtype))
 
 
-def image_folder(folder: Path, prepare: Prepare, *, size: int, classes: int) -> PreparedImages:
+def image_folder(folder: Path, prepare: Prepare, *, size: int, classes: int, dtype: str = "float32") -> PreparedImages:
     """Open a folder of image files and `val_map.txt`, the layout of the official data.
 
     Raises:
@@ -112,17 +92,27 @@ def image_folder(folder: Path, prepare: Prepare, *, size: int, classes: int) -> 
         return prepare(read_image(folder / files[index].name))
 
     labels = [file.label for file in files]
-    return PreparedImages(image, size=size, labels=labels, fingerprint=_folder_fingerprint(folder, files))
+    fingerprint = _folder_fingerprint(folder, files)
+    return PreparedImages(image, size=size, labels=labels, fingerprint=fingerprint, dtype=dtype)
 
 
 def random_images(size: int) -> PreparedImages:
-    """Return seeded noise in the shape of prepared images, without labels worth the name; nothing is read from disk."""
+    """Return seeded noise by torchvision's recipe, without labels worth the name; nothing is read from disk."""
+    return _noise(lambda index: prepare_for_torchvision(_noisy_image(index, size), size, size), size, "float32")
 
-    def image(index: int) -> np.ndarray:
-        return np.random.default_rng((RANDOM_SEED, index)).standard_normal((3, size, size), dtype=np.float32)
 
-    labels = [0] * RANDOM_IMAGES
-    return PreparedImages(image, size=size, labels=labels, fingerprint=f"normal-seed{RANDOM_SEED}-{size}x{size}")
+def random_pixels(size: int) -> PreparedImages:
+    """Return the pixels of the same noise."""
+    return _noise(lambda index: pixels_for_torchvision(_noisy_image(index, size), size, size), size, "uint8")
+
+
+def _noise(image: Callable[[int], np.ndarray], size: int, dtype: str) -> PreparedImages:
+    labels, fingerprint = [0] * RANDOM_IMAGES, f"pixels-seed{RANDOM_SEED}-{size}x{size}"
+    return PreparedImages(image, size=size, labels=labels, fingerprint=fingerprint, dtype=dtype)
+
+
+def _noisy_image(index: int, size: int) -> np.ndarray:
+    return np.random.default_rng((RANDOM_SEED, index)).integers(256, size=(size, size, 3), dtype=np.uint8)
 
 
 def calibration_inputs(
@@ -130,8 +120,8 @@ def calibration_inputs(
 ) -> Iterator[Mapping[str, np.ndarray]]:
     """Yield the images of a calibration list as the network's input ``tensor``, up to 20 at a time.
 
-    Shapes are (20, 3, size, size), float32; the last may be shorter. Either official list serves: the file name is
-    the first word of a line.
+    Shapes are (20, 3, size, size), as ``prepare`` makes them; the last may be shorter. Either official list serves:
+    the file name is the first word of a line.
 
     Raises:
         DataError: the list or an image it names is missing or corrupt.

@@ -13,6 +13,7 @@ import numpy as np
 from mlbench import Graph, UsageError, Weights
 from mlbench.toolkit import OneGraph, UserFilesProfile, check_files
 from mlbench_resnet50.dataset import Prepare, PreparedImages, calibration_inputs, image_folder, random_images
+from mlbench_resnet50.device_form import DeviceForm, ImageFiles
 from mlbench_resnet50.graphs import (
     IMAGE,
     LOGITS,
@@ -105,6 +106,21 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
         if self.is_onnx:
             return official_onnx_classifier(file, self.calibration_inputs, md5=files.onnx_md5)
         return build_classifier(files.architecture, file, self.calibration_inputs, md5=files.torchvision_md5)
+
+    def on_device(self) -> OneGraph:
+        """Return the form that sends pixels; the official ONNX file takes normalised images as it is."""
+        if self.is_onnx:
+            return self
+        options, sizes = self.options, self.files.architecture
+        files = ImageFiles(
+            folder=Path(options.data) if options.data else None,
+            calibration=Path(options.calibration) if options.calibration else None,
+            calibration_folder=Path(options.data) if options.data else None,
+            classes=sizes.classes,
+            shorter_side=self.files.shorter_side,
+            size=sizes.image_size,
+        )
+        return DeviceForm(self, self.program, files)
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield the images of the official calibration list; nothing without one."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import Dim, Graph, Precision, TensorSpec, Tolerance
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, load_strictly, load_weights
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, build_seeded, load_strictly, load_weights
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
+
+    from mlbench.toolkit import Calibrate
 
 BLOCKS = (3, 4, 6, 3)
 """Bottlenecks per stage of a ResNet-50."""
@@ -22,9 +23,6 @@ IMAGE, LOGITS = "image", "logits"
 OFFICIAL_ONNX_INPUT, OFFICIAL_ONNX_OUTPUT = "input_tensor:0", "ArgMax:0"
 
 BATCH = Dim(name="batch", smallest=1, usual=32, largest=256)
-
-Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
-"""Yields inputs of a graph, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +87,7 @@ def random_classifier(architecture: Architecture, calibrate: Calibrate) -> Graph
     """Return the network with seeded weights; the global generator stays as it was."""
 
     def build() -> torch.nn.Module:
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(RANDOM_SEED)
-            return build_network(architecture)
+        return build_seeded(lambda: build_network(architecture), seed=RANDOM_SEED)
 
     return _classifier(architecture, build, calibrate, weights_fingerprint=f"random-seed{RANDOM_SEED}")
 

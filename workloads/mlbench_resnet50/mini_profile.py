@@ -10,6 +10,7 @@ import numpy as np
 from mlbench import Graph, Precision, Weights
 from mlbench.toolkit import OneGraph, ShippedProfile
 from mlbench_resnet50.dataset import PreparedImages, calibration_inputs, image_folder
+from mlbench_resnet50.device_form import DeviceForm, ImageFiles
 from mlbench_resnet50.graphs import IMAGE, LOGITS, Architecture, build_classifier, random_classifier
 from mlbench_resnet50.preprocessing import prepare_for_torchvision
 from mlbench_resnet50.program import Classification, labels_from_logits
@@ -64,6 +65,19 @@ class MiniProfile(ShippedProfile, OneGraph):
             self.calibration_inputs,
             sha256=self.files.sha256[WEIGHTS],
         )
+
+    def on_device(self) -> DeviceForm:
+        """Return the form that sends pixels."""
+        calibration = self.files.unpacked(CALIBRATION)
+        files = ImageFiles(
+            folder=self.files.unpacked(VALIDATION),
+            calibration=calibration / CALIBRATION_LIST,
+            calibration_folder=calibration,
+            classes=self.classes,
+            shorter_side=self.stored_size,
+            size=self.image_size,
+        )
+        return DeviceForm(self, self.program, files)
 
     def prepare(self, image: np.ndarray) -> np.ndarray:
         """Prepare an image by torchvision's recipe; as the images are stored small, nothing is left to resize."""

@@ -40,6 +40,11 @@ def prepare_for_torchvision(image: np.ndarray, shorter_side: int = SHORTER_SIDE,
     return _channels_first((scaled - TORCHVISION_MEAN) / TORCHVISION_STD)
 
 
+def pixels_for_torchvision(image: np.ndarray, shorter_side: int = SHORTER_SIDE, size: int = IMAGE_SIZE) -> np.ndarray:
+    """Prepare the same pixels, which the network normalises by itself: (3, size, size) uint8."""
+    return _channels_first(crop_for_torchvision(image, shorter_side, size))
+
+
 def crop_for_torchvision(image: np.ndarray, shorter_side: int = SHORTER_SIDE, size: int = IMAGE_SIZE) -> np.ndarray:
     """Resize the shorter side by Pillow's bilinear filter, then cut out the middle: (size, size, 3) uint8."""
     resized = image

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mlbench import BatchProgram, Executable, ReplySpec
-from mlbench.toolkit import host_array
+from mlbench.toolkit import host_array, stack
 
 BACKGROUND_CLASSES = 1
 """The official ONNX file counts from a class "background", which is not one of the 1,000."""
@@ -35,8 +35,7 @@ class Classification(BatchProgram):
 
     def run(self, samples: Sequence[np.ndarray], graphs: Mapping[str, Executable]) -> np.ndarray:
         """Return (B, 1) float32 labels for B prepared images, (3, size, size) float32 each."""
-        images = samples[0][np.newaxis] if len(samples) == 1 else np.stack(samples)
-        outputs = graphs["classifier"]({self._image: images})
+        outputs = graphs["classifier"]({self._image: stack(samples)})
         return self._labels(host_array(outputs[self._output]))
 
 

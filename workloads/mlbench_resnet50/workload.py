@@ -36,9 +36,10 @@ class ResNet50(ProfiledWorkload):
     title = "ResNet-50 v1.5, image classification, ImageNet 2012"
     rules = "resnet50"
     options = ResNet50Options()
+    full_weights = 25_557_032
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
-    preload = ("torchvision.models.resnet",)
+    preload = ("torch._dynamo", "torchvision.models.resnet")
     preload_always = ("mlbench_resnet50.mini_profile",)
     mini_server_latency_ms = 100
     """Long enough to tell a slow backend from a pause of a shared processor, which lasts tens of milliseconds."""

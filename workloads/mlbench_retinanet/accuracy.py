@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Target
 from mlbench.toolkit import limits_by_precision
 from mlbench_retinanet.program import COLUMNS
 
@@ -26,6 +26,8 @@ LIMITS = limits_by_precision(
 
 class MeanAveragePrecision(Metric):
     """Scores ``mAP`` in percent, COCO's, over the images that were answered, and ``mAP50``, at an overlap of 0.5."""
+
+    reply_limits = LIMITS
 
     def __init__(self, annotations: Mapping[str, Any], targets: tuple[Target, ...]) -> None:
         """Store the references and limits.
@@ -104,17 +106,11 @@ class MeanAveragePrecision(Metric):
         nearest = (distances.min(axis=axis, initial=1) for axis in (1, 0))
         return max(_weigh(each, rows[:, 5]) for each, rows in zip(nearest, (found, wanted), strict=True))
 
-    def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return the limits of changes by batching; see `LIMITS`."""
-        return LIMITS[precision]
-
     def _found(self, reply: LoggedReply) -> np.ndarray:
         """Return (N, 7) float64: image id, x, y, width, height, score and class, in pixels of the original image."""
-        if not 0 <= reply.index < len(self._images):
-            raise InvalidRunError(f"sample {reply.index} was answered, but there are {len(self._images)} samples.")
-        size = len(reply.data)
-        if size % (COLUMNS * 4):
-            raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not rows of seven float32.")
+        reply.check_index(len(self._images))
+        if len(reply.data) % (COLUMNS * 4):
+            raise reply.size_error("rows of seven float32")
         rows = np.frombuffer(reply.data, "<f4").reshape(-1, COLUMNS)
         if not np.isfinite(rows).all():
             raise InvalidRunError(f"the reply to sample {reply.index} contains a value that is not a number.")

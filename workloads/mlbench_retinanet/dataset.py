@@ -6,14 +6,22 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mlbench import DataError, Dataset
-from mlbench.toolkit import DATA_BYTES, foreign, read_bytes, read_image, read_json, read_text, usable_threads
+from mlbench import DataError
+from mlbench.toolkit import (
+    DATA_BYTES,
+    LoadedSamples,
+    foreign,
+    read_bytes,
+    read_image,
+    read_json,
+    read_text,
+    stack_images,
+)
 from mlbench_retinanet.preprocessing import prepare
 from mlbench_retinanet.program import PreparedImage
 
@@ -28,7 +36,7 @@ RANDOM_SEED = 0
 _LARGEST_NUMBER = 1e12
 
 
-class PreparedImages(Dataset):
+class PreparedImages(LoadedSamples[PreparedImage]):
     """Images held ready for the network in blocks of memory: (3, height, width) float32 each."""
 
     def __init__(
@@ -49,42 +57,14 @@ class PreparedImages(Dataset):
             fingerprint: a hash of the images and of what is to be found in them.
             annotations: what is to be found, in COCO form; the sample with index i is its i-th image.
         """
-        self.count = count
-        self.performance_count = min(PERFORMANCE_COUNT, count)
+        super().__init__(count=count, performance_count=PERFORMANCE_COUNT, fingerprint=fingerprint)
         self.annotations = annotations
         self._image = image
         self._image_hw = image_hw
-        self._fingerprint = fingerprint
-        self._loaded: dict[int, PreparedImage] = {}
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the images and of what is to be found in them."""
-        return self._fingerprint
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Decode and prepare these images, on as many threads as there are processors.
-
-        Raises:
-            DataError: a file is missing or corrupt.
-        """
-        block = np.empty((len(indices), 3, *self._image_hw), dtype=np.float32)
-
-        def fill(place: int) -> None:
-            block[place] = self._image(indices[place])
-
-        with ThreadPoolExecutor(usable_threads()) as threads:
-            list(threads.map(fill, range(len(indices))))  # raises what a thread raised
-        self._loaded.update({index: PreparedImage(index, image) for index, image in zip(indices, block, strict=True)})
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Let these images go; a block of memory is freed with the last of its images."""
-        for index in indices:
-            self._loaded.pop(index, None)
-
-    def sample(self, index: int) -> PreparedImage:
-        """Return a loaded image and its index."""
-        return self._loaded[index]
+    def make(self, indices: Sequence[int]) -> list[PreparedImage]:
+        """Decode and prepare these images; raises `DataError` for a file that is missing or corrupt."""
+        return list(map(PreparedImage, indices, stack_images(self._image, indices, (3, *self._image_hw))))
 
 
 def open_images(folder: Path, *, image_hw: tuple[int, int], classes: int) -> PreparedImages:

@@ -13,6 +13,7 @@ from mlbench import BatchProgram, Dim, Graph, TensorSpec, UsageError, Weights
 from mlbench.toolkit import OneGraph, OnnxFileGraph, UserFilesProfile, check_files
 from mlbench_retinanet.dataset import PreparedImages, calibration_inputs, open_images, random_images
 from mlbench_retinanet.detection import Detections, Selection
+from mlbench_retinanet.device_form import DeviceForm
 from mlbench_retinanet.graphs import IMAGE, Architecture, build_detector, random_detector
 from mlbench_retinanet.program import WholeDetection, detection
 
@@ -113,6 +114,10 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
         files = self.files
         fingerprint = files.weights_md5(self._kind)
         return build_detector(files.architecture, self._read_state, self.calibration_inputs, fingerprint=fingerprint)
+
+    def on_device(self) -> OneGraph:
+        """Return the form whose graph ends with candidates; the official ONNX file ends with detections as it is."""
+        return self if self._kind == ONNX else DeviceForm(self, self.files.architecture, self.files.selection)
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield the images of the official calibration list; nothing without one."""

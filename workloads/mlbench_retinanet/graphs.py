@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from mlbench import Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph, load_strictly
+from mlbench.toolkit import ModuleGraph, build_seeded, load_strictly
 from mlbench_retinanet.anchors import PER_PLACE, map_shapes
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
+
+    from mlbench.toolkit import Calibrate
 
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
@@ -26,9 +27,6 @@ BATCH = Dim(name="batch", smallest=1, usual=8, largest=128)
 
 IMAGE, LOGITS, OFFSETS = "images", "logits", "offsets"
 """Names of the graph's tensors."""
-
-Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
-"""Yields inputs of a graph, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,14 +176,15 @@ def random_detector(architecture: Architecture, calibrate: Calibrate) -> Graph:
     def build() -> torch.nn.Module:
         import torch
 
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(RANDOM_SEED)
-            network = build_network(architecture)
-            draw_heads(network)
-            torch.nn.init.normal_(network.get_parameter("head.classification_head.cls_logits.weight"), std=RANDOM_STD)
-            return network
+        network = build_network(architecture)
+        draw_heads(network)
+        torch.nn.init.normal_(network.get_parameter("head.classification_head.cls_logits.weight"), std=RANDOM_STD)
+        return network
 
-    return _detector(architecture, build, calibrate, weights_fingerprint=f"random-seed{RANDOM_SEED}")
+    def seeded() -> torch.nn.Module:
+        return build_seeded(build, seed=RANDOM_SEED)
+
+    return _detector(architecture, seeded, calibrate, weights_fingerprint=f"random-seed{RANDOM_SEED}")
 
 
 def _detector(

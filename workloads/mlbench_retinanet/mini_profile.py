@@ -11,6 +11,7 @@ from mlbench import Graph, Precision, Weights
 from mlbench.toolkit import OneGraph, ShippedProfile, load_weights
 from mlbench_retinanet.dataset import PreparedImages, calibration_inputs, open_images
 from mlbench_retinanet.detection import Selection
+from mlbench_retinanet.device_form import DeviceForm
 from mlbench_retinanet.graphs import IMAGE, Architecture, build_detector, random_detector
 from mlbench_retinanet.program import Detection, detection
 
@@ -51,6 +52,10 @@ class MiniProfile(ShippedProfile, OneGraph):
             self.calibration_inputs,
             fingerprint=self.files.sha256[WEIGHTS],
         )
+
+    def on_device(self) -> DeviceForm:
+        """Return the form whose graph ends with candidates."""
+        return DeviceForm(self, self.architecture, self.selection)
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield scenes drawn from training digits, never from validation ones."""

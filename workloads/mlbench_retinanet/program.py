@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlbench import BatchProgram, Executable, ReplySpec
-from mlbench.toolkit import host_array
+from mlbench.toolkit import host_array, stack
 from mlbench_retinanet.anchors import anchors_by_level
 from mlbench_retinanet.detection import Decoder, Detections, Selection
 from mlbench_retinanet.graphs import IMAGE, LOGITS, OFFSETS, Architecture
@@ -46,20 +46,22 @@ class Detection(BatchProgram):
 
     def run(self, samples: Sequence[PreparedImage], graphs: Mapping[str, Executable]) -> Sequence[np.ndarray]:
         """Return (detections, 7) float32 for each image."""
-        images = samples[0].pixels[np.newaxis] if len(samples) == 1 else np.stack([each.pixels for each in samples])
-        outputs = graphs["detector"]({IMAGE: images})
+        outputs = graphs["detector"]({IMAGE: stack([each.pixels for each in samples])})
         logits, offsets = host_array(outputs[LOGITS]), host_array(outputs[OFFSETS])
-        return [
-            reply_rows(sample.index, self._decoder.detections(*answers), self._image_hw)
-            for sample, answers in zip(samples, zip(logits, offsets, strict=True), strict=True)
-        ]
+        found = self._decoder.detections(logits, offsets)
+        return [reply_rows(sample.index, each, self._image_hw) for sample, each in zip(samples, found, strict=True)]
 
 
 def detection(architecture: Architecture, selection: Selection) -> Detection:
     """Return the program that goes with a network's dimensions."""
+    return Detection(build_decoder(architecture, selection), architecture.image_hw)
+
+
+def build_decoder(architecture: Architecture, selection: Selection) -> Decoder:
+    """Return how detections are read from a network of these dimensions."""
     image_hw = architecture.image_hw
     levels = anchors_by_level(image_hw, architecture.map_shapes, architecture.anchor_bases)
-    return Detection(Decoder(levels, image_hw=image_hw, selection=selection), image_hw)
+    return Decoder(levels, image_hw=image_hw, selection=selection)
 
 
 class WholeDetection(BatchProgram):

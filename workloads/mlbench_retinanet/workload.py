@@ -40,7 +40,7 @@ class RetinaNet(ProfiledWorkload):
     options = RetinaNetOptions()
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
-    preload_always = ("torch", "torchvision.models.detection.anchor_utils")
+    preload_always = ("torch", "torch._dynamo", "torchvision.models.detection.anchor_utils")
     mini_server_latency_ms = 300
     """Long enough to tell a slow backend from a pause of a shared processor, which lasts tens of milliseconds."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Target
 from mlbench.toolkit import limits_by_precision
 
 if TYPE_CHECKING:
@@ -25,19 +25,6 @@ OFFICIAL_CLIP = "ViT-B-32-quickgelu"
 
 OPENAI_SHA256 = "40d365715913c9da98579312b702a82c18be219cc2a73407c4526f58eba950af"
 """The checksum of OpenAI's own file of these weights; it is a part of its address."""
-
-OFFICIAL_TARGETS = (
-    Target(score=CLIP_SCORE, reference=31.74981837, lower=31.68631873, upper=31.81331801, name="range"),
-    Target(
-        score=FID_SCORE,
-        reference=23.48046692,
-        lower=23.01085758,
-        upper=23.95007626,
-        name="range",
-        lower_is_better=True,
-    ),
-)
-"""The rules give ranges; the reference is the middle. Source: MLPerf Inference v4.1, submission_checker.py."""
 
 LEVELS = 255
 
@@ -65,6 +52,11 @@ class Judges:
 
 class ImageQuality(Metric):
     """Scores ``FID_SCORE`` and ``CLIP_SCORE``, and ``DIGIT_RATE`` in percent where there is a judge of digits."""
+
+    reply_limits = LIMITS
+
+    shown: Sequence[int] = ()
+    """Indices of the samples whose images a submission shows; empty: v4.1's; a smaller set has others."""
 
     def __init__(
         self,
@@ -124,15 +116,11 @@ class ImageQuality(Metric):
         found, wanted = (np.frombuffer(data, np.uint8).astype(np.int16) for data in (reply, reference))
         return float(np.abs(found - wanted).mean()) / LEVELS
 
-    def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return the limits of changes by batching; see `LIMITS`."""
-        return LIMITS[precision]
-
     def write_artifacts(self, replies: Sequence[LoggedReply], folder: Path) -> None:
         """Write the ten images of a submission with their captions, and a sheet of the first hundred."""
         from mlbench_stable_diffusion_xl.exhibits import write_contact_sheet, write_submission_images
 
-        write_submission_images(self.images(replies), self._captions, folder / "images")
+        write_submission_images(self.images(replies), self._captions, folder / "images", self.shown)
         write_contact_sheet(self.images(replies), folder / "contact_sheet.png")
 
     def images(self, replies: Sequence[LoggedReply]) -> Iterator[tuple[int, np.ndarray]]:
@@ -143,12 +131,9 @@ class ImageQuality(Metric):
             if reply.index in seen:
                 continue
             seen.add(reply.index)
-            if not 0 <= reply.index < len(self._captions):
-                raise InvalidRunError(
-                    f"sample {reply.index} was answered, but there are {len(self._captions)} samples."
-                )
+            reply.check_index(len(self._captions))
             if len(reply.data) != wanted:
-                raise InvalidRunError(f"the reply to sample {reply.index} has {len(reply.data)} bytes, not {wanted}.")
+                raise reply.size_error(wanted)
             yield reply.index, np.frombuffer(reply.data, np.uint8).reshape(self._image_shape).copy()
 
 

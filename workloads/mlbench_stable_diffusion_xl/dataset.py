@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import DataError, Dataset
-from mlbench.toolkit import first_line, open_regular
+from mlbench.toolkit import LoadedSamples, first_line, open_regular
 from mlbench_stable_diffusion_xl.captions import OFFICIAL_CAPTIONS, Captions
 
 LATENTS_SEED = 0
@@ -17,7 +17,7 @@ LATENTS_SEED = 0
 RANDOM_SEED = 0
 
 
-class Prompts(Dataset):
+class Prompts(LoadedSamples[np.ndarray]):
     """Captions as tokens of both text encoders; a sample is (2, T) int64."""
 
     def __init__(self, captions: Captions, token_ids: Callable[[Sequence[str]], np.ndarray]) -> None:
@@ -27,30 +27,13 @@ class Prompts(Dataset):
             captions: in the order of their samples.
             token_ids: from texts to (len(texts), 2, T) int64.
         """
+        super().__init__(count=len(captions.texts), fingerprint=captions.fingerprint)
         self.captions = captions.texts
-        self.count = self.performance_count = len(self.captions)
-        self._fingerprint = captions.fingerprint
         self._token_ids = token_ids
-        self._loaded: dict[int, np.ndarray] = {}
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the caption file's rows."""
-        return self._fingerprint
-
-    def load(self, indices: Sequence[int]) -> None:
+    def make(self, indices: Sequence[int]) -> list[np.ndarray]:
         """Tokenise these captions."""
-        tokens = self._token_ids([self.captions[index] for index in indices])
-        self._loaded.update(zip(indices, tokens, strict=True))
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Free these tokens."""
-        for index in indices:
-            self._loaded.pop(index, None)
-
-    def sample(self, index: int) -> np.ndarray:
-        """Return the tokens of a loaded caption."""
-        return self._loaded[index]
+        return list(self._token_ids([self.captions[index] for index in indices]))
 
 
 class RandomPrompts(Dataset):

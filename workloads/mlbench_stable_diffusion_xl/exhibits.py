@@ -24,14 +24,24 @@ def submission_indices(count: int) -> list[int]:
     return [int(index) for index in drawn]
 
 
-def write_submission_images(images: Iterable[tuple[int, np.ndarray]], captions: Sequence[str], folder: Path) -> None:
-    """Write ``<index>.png`` of the ten samples, and captions.txt with a line for each."""
+def write_submission_images(
+    images: Iterable[tuple[int, np.ndarray]], captions: Sequence[str], folder: Path, shown: Sequence[int] = ()
+) -> None:
+    """Write ``<index>.png`` of the ten samples, and captions.txt with a line for each.
+
+    Args:
+        images: with their indices.
+        captions: of all samples.
+        folder: to write to.
+        shown: the samples, as the round names them; others where it names none, or the set is smaller.
+    """
     from PIL import Image
 
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = submission_indices(len(captions))
-    shown = ((index, image) for index, image in images if index in wanted)
-    for index, image in islice(shown, len(set(wanted))):  # no further: the log of 5,000 images has 31 GB
+    are_there = shown and max(shown) < len(captions)
+    wanted = [*shown] if are_there else submission_indices(len(captions))
+    found = ((index, image) for index, image in images if index in wanted)
+    for index, image in islice(found, len(set(wanted))):  # no further: the log of 5,000 images has 31 GB
         Image.fromarray(image).save(folder / f"{index}.png")
     lines = [f"{index}  {captions[index]}\n" for index in wanted]
     (folder / "captions.txt").write_text("".join(lines), encoding="utf-8")

@@ -16,6 +16,7 @@ from mlbench_stable_diffusion_xl.architecture import OFFICIAL, SCHEDULER
 from mlbench_stable_diffusion_xl.captions import OFFICIAL_CAPTIONS, read_captions
 from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
 from mlbench_stable_diffusion_xl.dataset import Prompts, RandomPrompts, draw_latents, read_latents
+from mlbench_stable_diffusion_xl.device_form import DeviceForm
 from mlbench_stable_diffusion_xl.graphs import Configs, Sizes, build_graphs, random_graphs
 from mlbench_stable_diffusion_xl.program import STEPS, Constants, TextToImage, constants_of
 from mlbench_stable_diffusion_xl.schedule import euler_schedule
@@ -107,6 +108,10 @@ class FullProfile(UserFilesProfile[OfficialFiles]):
             image_hw=self.sizes.image_hw,
         )
         return TextToImage(constants)
+
+    def on_device(self) -> DeviceForm:
+        """Return the form that keeps images on the device."""
+        return DeviceForm(self, self.sizes, lambda: self.program.constants)
 
     def metric(self, captions: Sequence[str], targets: tuple[Target, ...]) -> ImageQuality:
         """Return FID and CLIP score over these captions.

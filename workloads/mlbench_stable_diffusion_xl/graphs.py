@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mlbench import Dim, Graph, Precision, TensorSpec
-from mlbench.toolkit import ModuleGraph
+from mlbench.toolkit import ModuleGraph, build_seeded
 from mlbench_stable_diffusion_xl.architecture import build_part
 
 if TYPE_CHECKING:
@@ -83,11 +84,7 @@ def random_graphs(configs: Configs) -> Mapping[str, Graph]:
     """Return the four graphs with seeded weights, the same each time; the global generator stays as it was."""
 
     def module(part: str) -> torch.nn.Module:
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(RANDOM_SEED)
-            return build_part(part, configs[part])
+        return build_seeded(lambda: build_part(part, configs[part]), seed=RANDOM_SEED)
 
     return _graphs(configs, module, lambda part: f"random-seed{RANDOM_SEED}-{sorted(configs[part].items())}")
 
@@ -101,7 +98,9 @@ def _graphs(
         def build() -> torch.nn.Module:
             return _wrap(name, module(part))
 
-        kind = DecoderGraph if name == VAE_DECODER and configs[part].get("force_upcast", True) else ModuleGraph
+        kind: Callable[..., Graph] = partial(DenoiserGraph, configs[part]) if name == UNET else ModuleGraph
+        if name == VAE_DECODER and configs[part].get("force_upcast", True):
+            kind = DecoderGraph
         return kind(name, inputs=inputs, outputs=outputs, build=build, fingerprint=f"{fingerprint(part)}-{name}")
 
     return {name: graph(name, *specs) for name, specs in _specs(Sizes(configs)).items()}
@@ -140,6 +139,14 @@ def _specs(sizes: Sizes) -> Mapping[str, tuple[Specs, Specs]]:
         TEXT_ENCODER_2: ((tokens,), (second, _floats(POOLED, IMAGES, sizes.pooled))),
         VAE_DECODER: ((_floats(LATENTS, IMAGES, *sizes.latents),), (_floats(IMAGE, IMAGES, 3, *sizes.image_hw),)),
     }
+
+
+class DenoiserGraph(ModuleGraph):
+    """The denoiser, with its configuration."""
+
+    def __init__(self, config: Mapping[str, Any], name: str, **made: Any) -> None:
+        super().__init__(name, **made)
+        self.config = config
 
 
 class DecoderGraph(ModuleGraph):

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlbench import Graph, Precision, Target, Weights
-from mlbench.toolkit import ShippedProfile
+from mlbench.toolkit import ShippedProfile, WorkloadRules
 from mlbench_stable_diffusion_xl.accuracy import CLIP_SCORE, DIGIT_RATE, FID_SCORE, ImageQuality, Judges
 from mlbench_stable_diffusion_xl.captions import read_captions
 from mlbench_stable_diffusion_xl.checkpoint import MODELS, Checkpoint
 from mlbench_stable_diffusion_xl.dataset import Prompts, read_latents
+from mlbench_stable_diffusion_xl.device_form import DeviceForm
 from mlbench_stable_diffusion_xl.graphs import Sizes, build_graphs, random_graphs
 from mlbench_stable_diffusion_xl.program import TextToImage, constants_of
 
@@ -63,7 +64,7 @@ class MiniProfile(ShippedProfile):
         """Sizes of the tensors."""
         return Sizes({part: self.checkpoint.config(part) for part in MODELS})
 
-    def targets(self, rules: str) -> tuple[Target, ...]:
+    def targets(self, rules: WorkloadRules) -> tuple[Target, ...]:
         """Return limits around this profile's reference: all three are needed, since no score sees every fault."""
         around = ((CLIP_SCORE, CLIP_MARGIN), (FID_SCORE, self.fid_margin))
         digits = self.reference_score(DIGIT_RATE)
@@ -100,6 +101,10 @@ class MiniProfile(ShippedProfile):
         """The program that turns prompts into images."""
         start = read_latents(self.files.file(LATENTS), self.sizes.latents)
         return TextToImage(constants_of(self.checkpoint, start, GUIDANCE))
+
+    def on_device(self) -> DeviceForm:
+        """Return the form that keeps images on the device."""
+        return DeviceForm(self, self.sizes, lambda: self.program.constants)
 
     def metric(self, captions: Sequence[str], targets: tuple[Target, ...]) -> ImageQuality:
         """Return FID, CLIP score and digit rate over these captions."""

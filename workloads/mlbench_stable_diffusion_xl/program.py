@@ -41,6 +41,10 @@ PIXELS_PER_DECODE = 2**20
 """How many pixels the decoder is given at a time: one official image, which takes it gigabytes, or many small ones."""
 
 
+Denoise = Callable[[int, Mapping[str, np.ndarray]], np.ndarray]
+"""Takes the number of the step, from 0, and the denoiser's inputs; returns the predicted noise, (2B, C, h, w)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conditioning:
     """The denoiser's conditioning on prompts."""
@@ -114,15 +118,19 @@ class TextToImage(BatchProgram):
             POOLED: np.concatenate([np.repeat(negative.pooled, count, axis=0), prompts.pooled]),
             TIME_IDS: np.tile(constants.time_ids, (2 * count, 1)),
         }
-        schedule = constants.schedule
+        schedule, denoise = constants.schedule, self.denoiser(graphs)
         latents = np.repeat(constants.start * np.float32(schedule.start_scale), count, axis=0)
         for step, timestep in enumerate(schedule.timesteps):
             rows = np.tile(schedule.scaled(latents, step), (2, 1, 1, 1))
             timesteps = np.full(2 * count, timestep, dtype=np.float32)
-            noise = host_array(graphs[UNET]({LATENTS: rows, TIMESTEP: timesteps, **conditions})[NOISE])
+            noise = denoise(step, {LATENTS: rows, TIMESTEP: timesteps, **conditions})
             latents = schedule.next(latents, apply_guidance(noise, constants.guidance), step)
             self.report_progress(step + 1, len(schedule.timesteps))
         return latents
+
+    def denoiser(self, graphs: Mapping[str, Executable]) -> Denoise:
+        """Return what predicts the noise in each step of a batch, in turn."""
+        return lambda step, inputs: host_array(graphs[UNET](inputs)[NOISE])
 
     def images(self, latents: np.ndarray, graphs: Mapping[str, Executable]) -> np.ndarray:
         """Return the images of latents; raises as `run`."""

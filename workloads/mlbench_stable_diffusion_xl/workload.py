@@ -12,6 +12,7 @@ from mlbench.toolkit import ProfiledWorkload
 
 if TYPE_CHECKING:
     from mlbench import BatchProgram, GenerationProgram, Graph, Metric, Target
+    from mlbench_stable_diffusion_xl.accuracy import ImageQuality
     from mlbench_stable_diffusion_xl.dataset import Prompts
 
 
@@ -38,7 +39,7 @@ class StableDiffusionXLOptions:
 class JudgedProfile(Protocol):
     """A profile with judges of its images."""
 
-    def metric(self, captions: Sequence[str], targets: tuple[Target, ...]) -> Metric:
+    def metric(self, captions: Sequence[str], targets: tuple[Target, ...]) -> ImageQuality:
         """Return the scores over these captions."""
 
 
@@ -53,16 +54,19 @@ class StableDiffusionXL(ProfiledWorkload):
     sources = Path(__file__).parent / "sources.toml"
     preload_always = (
         "torch",
+        "torch._dynamo",
+        "transformers.modeling_utils",
         "diffusers.schedulers.scheduling_euler_discrete",
         "diffusers.models.unets.unet_2d_condition",
-        "transformers.modeling_utils",
     )
 
     def build_metric(
         self, variant: Variant, profile: JudgedProfile, dataset: Prompts, targets: tuple[Target, ...]
     ) -> Metric:
         """Return FID and CLIP score over the captions; on mini the rate of right digits too."""
-        return profile.metric(dataset.captions, targets)
+        metric = profile.metric(dataset.captions, targets)
+        metric.shown = self.rules_in(variant).round.files.images
+        return metric
 
     def weights_fingerprint(self, graphs: Mapping[str, Graph], program: BatchProgram | GenerationProgram) -> str:
         """Return a hash of all graphs, and of the latents: every image depends on them as on the weights."""

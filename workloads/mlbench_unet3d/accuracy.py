@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Target
 from mlbench.toolkit import limits_by_precision
 from mlbench_unet3d.preprocessing import KIDNEY, TUMOUR
 
@@ -40,6 +40,8 @@ class CaseDice:
 
 class Dice(Metric):
     """Scores ``DICE``, ``kidney`` and ``tumor``: means over all cases, with as many digits as the script prints."""
+
+    reply_limits = LIMITS
 
     def __init__(
         self, label: Callable[[int], np.ndarray], count: int, targets: tuple[Target, ...], dtype: str = "uint8"
@@ -100,17 +102,12 @@ class Dice(Metric):
         found, wanted = (np.frombuffer(data, self._dtype) for data in (reply, reference))
         return int(np.count_nonzero(found != wanted)) / max(1, int(np.count_nonzero(wanted)))
 
-    def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return the limits of changes by batching; see `LIMITS`."""
-        return LIMITS[precision]
-
     def _case(self, reply: LoggedReply) -> CaseDice:
-        if not 0 <= reply.index < self._count:
-            raise InvalidRunError(f"sample {reply.index} was answered, but there are {self._count} samples.")
+        reply.check_index(self._count)
         label = self._label(reply.index).reshape(-1)
         wanted = label.size * self._dtype.itemsize
         if len(reply.data) != wanted:
-            raise InvalidRunError(f"the reply to sample {reply.index} has {len(reply.data)} bytes, not {wanted}.")
+            raise reply.size_error(wanted)
         found = np.frombuffer(reply.data, self._dtype)
         if found.min() < 0 or found.max() > TUMOUR:
             raise InvalidRunError(f"the reply to sample {reply.index} contains labels other than 0, 1 and 2.")

@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from functools import cached_property, partial
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 
 from mlbench import Dataset, __version__
-from mlbench.toolkit import build_once, file_sha256
+from mlbench.toolkit import LoadedSamples, build_once, file_sha256
 from mlbench_unet3d.kits19 import IMAGE, LABEL, case_folders, read_case, read_case_list
 from mlbench_unet3d.preprocessing import DARKEST, LIGHTEST, Grid, normalise, prepare_case
 from mlbench_unet3d.sliding_window import window_starts
@@ -42,7 +42,7 @@ RANDOM_SEED = 0
 _CHUNK_BYTES = 1 << 24
 
 
-class PreparedCases(Dataset):
+class PreparedCases(LoadedSamples[np.ndarray]):
     """Cases on the network's grid; a sample is (D, H, W) float32, mapped from its file."""
 
     def __init__(self, data: Path, names: Sequence[str], grid: Grid) -> None:
@@ -57,32 +57,17 @@ class PreparedCases(Dataset):
             DataError: a case is missing or damaged.
         """
         self._folders = prepare_cases(data, names, grid)
-        self._loaded: dict[int, np.ndarray] = {}
-        self.count = self.performance_count = len(names)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A hash of the prepared images and labels."""
         checksums = b"".join((folder / CHECKSUMS).read_bytes() for folder in self._folders)
-        return hashlib.sha256(checksums).hexdigest()
+        super().__init__(count=len(names), fingerprint=hashlib.sha256(checksums).hexdigest())
 
-    def load(self, indices: Sequence[int]) -> None:
+    def make(self, indices: Sequence[int]) -> list[np.ndarray]:
         """Map the images, and read them through once: where memory suffices, they stay in the system's file cache."""
-        for index in indices:
-            path = self._folders[index] / PREPARED_IMAGE
+        paths = [self._folders[index] / PREPARED_IMAGE for index in indices]
+        for path in paths:
             with path.open("rb") as file:
                 while file.read(_CHUNK_BYTES):
                     pass
-            self._loaded[index] = np.load(path, mmap_mode="r")
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Free these images."""
-        for index in indices:
-            self._loaded.pop(index, None)
-
-    def sample(self, index: int) -> np.ndarray:
-        """Return a loaded image."""
-        return self._loaded[index]
+        return [np.load(path, mmap_mode="r") for path in paths]
 
     def label(self, index: int) -> np.ndarray:
         """Return the right labels of a sample: (D, H, W) uint8, mapped from its file."""

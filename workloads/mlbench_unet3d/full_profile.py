@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlbench import Dataset, Graph, UsageError, Weights
-from mlbench.toolkit import OneGraph, UserFilesProfile, check_files
+from mlbench.toolkit import OneGraph, ProfileParts, UserFilesProfile, check_files
 from mlbench_unet3d.dataset import PreparedCases, RandomVolumes, calibration_inputs
+from mlbench_unet3d.device_form import DeviceForm
 from mlbench_unet3d.graphs import (
     IMAGE,
     ONNX_IMAGE,
@@ -103,10 +104,17 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
             return dynamic_onnx_segmenter(file, self.calibration_inputs, md5=files.dynamic_onnx_md5)
         return load_onnx_segmenter(file, self.calibration_inputs)
 
+    def on_device(self) -> ProfileParts:
+        """Return the form that keeps volumes on the device; an ONNX file runs as it is."""
+        return self if self._is_onnx else DeviceForm(self)
+
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield windows of the cases in the official calibration list; nothing without one."""
         if self.options.calibration is None or self.options.data is None:
             return iter(())
-        is_onnx = self.options.weights is not None and Path(self.options.weights).suffix == ONNX
-        scans, tensor = Path(self.options.data), ONNX_IMAGE if is_onnx else IMAGE
+        scans, tensor = Path(self.options.data), ONNX_IMAGE if self._is_onnx else IMAGE
         return calibration_inputs(Path(self.options.calibration), scans, self.files.grid, tensor=tensor)
+
+    @property
+    def _is_onnx(self) -> bool:
+        return self.options.weights is not None and Path(self.options.weights).suffix == ONNX

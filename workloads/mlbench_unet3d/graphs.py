@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, fit_state, foreign, load_weights, verify_file
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, build_seeded, fit_state, foreign, load_weights, verify_file
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
+
+    from mlbench.toolkit import Calibrate
 
 CLASSES = 3
 """Background, kidney, tumour."""
@@ -23,9 +24,6 @@ CHECKPOINT_KEY = "best_model_state_dict"
 
 IMAGE, ONNX_IMAGE = "image", "input"
 """Name of the input, here and in the official ONNX files."""
-
-Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
-"""Yields inputs of a graph, by name."""
 
 BATCH = Dim(name="batch", smallest=1, usual=2, largest=64)
 
@@ -71,11 +69,7 @@ def random_segmenter(architecture: Architecture, calibrate: Calibrate | None) ->
     """Return the network with seeded weights, the same each time; the global generator stays as it was."""
 
     def build() -> torch.nn.Module:
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(RANDOM_SEED)
-            return build_network(architecture)
+        return build_seeded(lambda: build_network(architecture), seed=RANDOM_SEED)
 
     return _segmenter(architecture, build, calibrate, weights_fingerprint=f"random-seed{RANDOM_SEED}")
 

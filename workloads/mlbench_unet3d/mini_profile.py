@@ -10,6 +10,7 @@ import numpy as np
 from mlbench import Graph, Precision, Weights
 from mlbench.toolkit import OneGraph, ShippedProfile
 from mlbench_unet3d.dataset import PreparedCases, calibration_inputs
+from mlbench_unet3d.device_form import DeviceForm
 from mlbench_unet3d.graphs import IMAGE, Architecture, build_segmenter, random_segmenter
 from mlbench_unet3d.preprocessing import Grid
 
@@ -52,6 +53,10 @@ class MiniProfile(ShippedProfile, OneGraph):
             self.calibration_inputs,
             sha256=self.files.sha256[WEIGHTS],
         )
+
+    def on_device(self) -> DeviceForm:
+        """Return the form that keeps volumes on the device."""
+        return DeviceForm(self)
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield windows of scans that serve neither training nor validation."""

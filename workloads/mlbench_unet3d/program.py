@@ -12,6 +12,8 @@ from mlbench.toolkit import host_array
 from mlbench_unet3d.graphs import CLASSES
 from mlbench_unet3d.sliding_window import Blend, gaussian_weights, window_starts
 
+REPLY = ReplySpec(dtype="uint8", shape=(None, None, None))
+
 
 class Segmentation(BatchProgram):
     """Runs the graph ``segmenter`` over windows, several in a call, also of different volumes.
@@ -20,7 +22,7 @@ class Segmentation(BatchProgram):
     holds the sums of the one or two volumes that the windows of a call belong to.
     """
 
-    reply = ReplySpec(dtype="uint8", shape=(None, None, None))
+    reply = REPLY
 
     def __init__(self, *, image: str, logits: str, window: int, windows_per_call: int) -> None:
         """Store the names and sizes of the graph's tensors.

@@ -13,6 +13,9 @@ import numpy as np
 
 from mlbench_unet3d.graphs import CLASSES
 
+OCTANTS = 8
+"""Blocks of half a window in a window: two along each side, the last axis fastest."""
+
 DEVIATION_SHARE = 0.125
 """The gaussian's standard deviation, as a share of the window."""
 

@@ -47,9 +47,12 @@ class UNet3D(ProfiledWorkload):
 
     def build_program(self, variant: Variant, profile: ProfileParts, graphs: Mapping[str, Graph]) -> BatchProgram:
         """Return the program that slides its window over volumes, so many windows in a call as the options say."""
+        from mlbench_unet3d.device_form import segmentation_in_state
         from mlbench_unet3d.program import segmentation
 
-        return segmentation(graphs["segmenter"], windows_per_call=variant.options.windows_per_call)
+        segmenter = graphs["segmenter"]
+        build = segmentation_in_state if segmenter.state else segmentation
+        return build(segmenter, windows_per_call=variant.options.windows_per_call)
 
     def build_metric(
         self, variant: Variant, profile: ProfileParts, dataset: PreparedCases, targets: tuple[Target, ...]

@@ -90,7 +90,7 @@ def _lock(folder: Path) -> Iterator[None]:
 
 def _sizes(folder: Path) -> dict[str, int]:
     files = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
-    return {os.path.relpath(file, folder): os.stat(file).st_size for file in files}
+    return {file[len(str(folder)) + 1 :]: os.stat(file).st_size for file in files}
 
 
 def _is_whole(folder: Path) -> bool:

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -161,8 +160,7 @@ def _size(dim: int | Dim) -> int:
 
 
 def _compile(backend: GraphBackend, graph: Graph, precision: Precision) -> StatefulExecutable:
-    compiled: Any = backend.compile(graph, precision)
-    return stateful(compiled, graph)
+    return stateful(backend.compile(graph, precision), graph)
 
 
 def _round_up(count: int, step: int) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -116,11 +117,8 @@ class DecodeLoop:
         for row, piece in enumerate(pieces):
             tokens = slots.request(piece.slot).prompt.tokens
             input_ids[row, : piece.length] = tokens[piece.start : piece.start + piece.length]
-        try:
-            choices = self._cache.prefill(input_ids, slots.positions[rows], rows, lengths - 1)
-        except Exception as error:  # a backend's code; the run goes on, and is INVALID
-            logger.exception("a prefill call failed")
-            self._give_up([piece.slot for piece in pieces], describe_error(error))
+        ask = partial(self._cache.prefill, input_ids, slots.positions[rows], rows, lengths - 1)
+        if (choices := self._ask("prefill", ask, [piece.slot for piece in pieces])) is None:
             return
         slots.positions[rows] += lengths
         self.counts.prefill.note(int(lengths.sum()), input_ids.size, choices.lasted_ns)
@@ -162,11 +160,8 @@ class DecodeLoop:
         slots = self.slots
         running, beams = slots.running, slots.beams
         rows = self._sequences(int(running[-1])) * beams
-        try:
-            choices = self._cache.decode(self._search.input_ids[:rows], slots.positions[:rows])
-        except Exception as error:  # a backend's code; the run goes on, and is INVALID
-            logger.exception("a decode call failed")
-            self._give_up(running.tolist(), describe_error(error))
+        ask = partial(self._cache.decode, self._search.input_ids[:rows], slots.positions[:rows])
+        if (choices := self._ask("decode", ask, running.tolist())) is None:
             return
         self.counts.decode.note(len(running) * beams, rows, choices.lasted_ns)
         self.counts.steps_by_size[len(running)] = self.counts.steps_by_size.get(len(running), 0) + 1
@@ -179,6 +174,15 @@ class DecodeLoop:
         if ended:
             self._finish(ended)
         self._copy()
+
+    def _ask(self, name: str, ask: Callable[[], Choices], held: list[int]) -> Choices | None:
+        """Return the choices of a backend's call; if it fails, these slots do: the run goes on, and is INVALID."""
+        try:
+            return ask()
+        except Exception as error:  # a backend's code
+            logger.exception("a %s call failed", name)
+            self._give_up(held, describe_error(error))
+            return None
 
     def _finish(self, ended: list[int]) -> None:
         """Answer the requests of these slots, and free them."""

@@ -6,13 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.generation import Decoding
 from mlbench.errors import UsageError
-from mlbench.execution.batch_sweep import BatchChoice, choose_batch, mixture
+from mlbench.execution.batch_sweep import BatchChoice, choose_batch, mixture, run_for
 from mlbench.execution.generation.admission import Costs
 from mlbench.execution.generation.cache import Cache
 from mlbench.execution.generation.slots import step_up
@@ -61,7 +62,7 @@ def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: S
     sweep = None
     if _is_open(plan):
         cache.drop()  # a backend that keeps no state copies the whole cache in each call
-        sweep = choose_batch(decode, range(slots), slots)
+        sweep = choose_batch(lambda part, seconds: run_for(partial(decode, part), seconds), range(slots), slots)
         slots, rates = sweep.batch, {size: round(rate) for size, rate in sweep.rates.items()}
         logger.info("%d slots, of %s tokens/s; rounds that chose: %s", slots, rates, sweep.rounds)
         cache.drop()

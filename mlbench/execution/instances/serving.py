@@ -19,6 +19,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Capacity, Engine, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
+from mlbench.contracts.refusing import refusing
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.errors import describe_error, one_line
 from mlbench.execution.engine_choice import contain_refusals, engine_of
@@ -28,6 +29,7 @@ from mlbench.execution.plain_values import plain_entries
 from mlbench.execution.processes.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.wire.engine_statistics import statistics_to_json
+from mlbench.wire.json_values import value_of_json
 from mlbench.wire.runtime_facts import runtime_to_json
 
 logger = logging.getLogger(__name__)
@@ -166,7 +168,7 @@ class Served:
         line.send("done", **asdict(self._engine.capacity() or Capacity(batch=1, in_flight=2 * likely)))
 
     def _vary(self, message: Message, line: MessageSink) -> None:
-        made = {int(index): Variation.from_values(each) for index, each in message.facts["variations"].items()}
+        made = {int(index): value_of_json(Variation, each) for index, each in message.facts["variations"].items()}
         self._dataset = self._vary_samples(made)
         line.send("done")
 
@@ -213,40 +215,11 @@ class LineReply(Reply):
         self._line = line
         self._test = test
 
+    @refusing
     def complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
     ) -> None:
         """Send answers."""
-        try:
-            self._complete(samples, outputs, token_counts)
-        except BaseException as error:  # reading what an engine passes may run its code
-            self._refuse("complete", samples, error)
-
-    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Send first tokens."""
-        try:
-            self._send("first_token", samples, [tokens])
-        except BaseException as error:  # as in `complete`
-            self._refuse("first_token", samples, error)
-
-    def fail(self, samples: Samples, reason: str) -> None:
-        """Send why there is no answer."""
-        try:
-            self._send("fail", samples, reason=one_line(reason))
-        except BaseException as error:  # as in `complete`
-            self._refuse("fail", samples, error)
-
-    def give_up(self, samples: Samples, reason: str) -> None:
-        """Send why those of these samples fail that are still open."""
-        self._send_if_connected("give_up", [numbers(samples.ids)], reason=reason)
-
-    def invalidate(self, reason: str) -> None:
-        """Send why the run does not count."""
-        self._send_if_connected("invalidate", reason=one_line(reason))
-
-    def _complete(
-        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
-    ) -> None:
         is_one = isinstance(outputs, np.ndarray)
         arrays = [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
         for array in arrays:
@@ -259,7 +232,26 @@ class LineReply(Reply):
             return
         self._send("complete", samples, [*counts, *arrays], is_one=is_one, has_counts=bool(counts))
 
-    def _refuse(self, method: str, samples: Samples, error: BaseException) -> None:
+    @refusing
+    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Send first tokens."""
+        self._send("first_token", samples, [tokens])
+
+    @refusing
+    def fail(self, samples: Samples, reason: str) -> None:
+        """Send why there is no answer."""
+        self._send("fail", samples, reason=one_line(reason))
+
+    def give_up(self, samples: Samples, reason: str) -> None:
+        """Send why those of these samples fail that are still open."""
+        self._send_if_connected("give_up", [numbers(samples.ids)], reason=reason)
+
+    def invalidate(self, reason: str) -> None:
+        """Send why the run does not count."""
+        self._send_if_connected("invalidate", reason=one_line(reason))
+
+    def refuse(self, method: str, samples: Samples, error: BaseException) -> None:
+        """Send that a call failed."""
         logger.exception("%s() raised", method)
         try:
             self._send("fail", samples, reason=f"{method}() raised {describe_error(error)}")

@@ -6,6 +6,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -24,6 +25,7 @@ from mlbench.execution.instances.sample_store import SampleStore
 from mlbench.execution.instances.statistics import add_calls, add_statistics
 from mlbench.execution.instances.worker import Worker
 from mlbench.execution.variations import Variation
+from mlbench.system.guards import undo_on_error
 from mlbench.wire.engine_statistics import statistics_from_json
 from mlbench.wire.runtime_facts import merge_runtimes, runtime_from_json
 
@@ -64,11 +66,8 @@ class WorkersEngine(Engine, Generic[_AnyWorker]):
             UsageError: one is not available, or its engine cannot be made; other errors as it raises.
             ProcessEndedError: one ended over it.
         """
-        try:
+        with undo_on_error(partial(self._leave, patience_s=0)):
             self._start()
-        except BaseException:
-            self._leave(patience_s=0)
-            raise
         return self
 
     def __exit__(

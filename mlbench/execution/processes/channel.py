@@ -8,29 +8,25 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mlbench.execution.processes.failures import ErrorReport, FailureKind, error_to_wire, report_from_values
 from mlbench.execution.processes.wire import Received, Sender, Stray
+from mlbench.system.documents import JsonObject
+from mlbench.wire.progress import ProgressMessage, Steps
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _STEP_PERIOD_S = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressMessage:
-    """The child's stage; also a sign of life."""
-
-    stage: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeMessage:
     """The result of the child's work, as JSON values."""
 
-    value: Mapping[str, Any]
+    value: JsonObject
 
 
 Message = ProgressMessage | OutcomeMessage | ErrorReport
@@ -60,10 +56,11 @@ class Channel:
         self._stage = "start"
         self._next_step_s = 0.0
 
-    def progress(self, stage: str, **facts: Any) -> None:
-        """Report the child's stage; also a sign of life."""
+    def progress(self, stage: str, fact: DataclassInstance | None = None) -> None:
+        """Report the child's stage, and perhaps a fact about it; also a sign of life."""
         self._stage = stage
-        self._report_progress(facts)
+        message = ProgressMessage.of(stage, fact)
+        self._sender.send({"kind": "progress", "stage": message.stage, "facts": message.facts})
 
     def alive(self) -> None:
         """Give a sign of life in the present stage."""
@@ -74,9 +71,9 @@ class Channel:
         now_s = time.monotonic()
         if now_s >= self._next_step_s:
             self._next_step_s = now_s + _STEP_PERIOD_S
-            self._report_progress({"step": done, "steps": of})
+            self.progress(self._stage, Steps(done=done, of=of))
 
-    def outcome(self, value: Mapping[str, Any]) -> None:
+    def outcome(self, value: JsonObject) -> None:
         """Send the result.
 
         Raises:
@@ -96,9 +93,6 @@ class Channel:
             sys.stderr.flush()
         finally:
             os._exit(1)
-
-    def _report_progress(self, facts: Mapping[str, Any]) -> None:
-        self._sender.send({"kind": "progress", "stage": self._stage, "facts": facts})
 
     def _report_error(self, report: ErrorReport) -> None:
         self._sender.send({"kind": "error", "error": dataclasses.asdict(report)})

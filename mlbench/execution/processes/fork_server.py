@@ -24,6 +24,8 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
+from mlbench.system.guards import undo_on_error
+
 HEADER = struct.Struct("!cI")
 """Begins a message to the server: its kind, and how many bytes follow or which process it is about."""
 START, SERVE, RELEASE = b"S", b"F", b"R"
@@ -32,6 +34,9 @@ FORKED = struct.Struct("!II")
 """The answer: the forked process, or 0 and the number of the error, or two zeros from a server that refuses."""
 DESCRIPTORS = 4
 """Passed with a start: standard input, the log, the control socket and the message pipe. With a server its socket."""
+
+FIRST_MODULE = "mlbench.measurement.measure"
+"""What all runs import, before any other module."""
 
 _IMPORT_WITHIN_S = 600.0
 _LEAVES_WITHIN_S = 1.0
@@ -67,11 +72,8 @@ def _new_line() -> Iterator[tuple[socket.socket, socket.socket]]:
     """Yield our end of a line to a new server, which stays open if there is one then, and the server's end."""
     ours, theirs = socket.socketpair()
     with theirs:
-        try:
+        with undo_on_error(ours.close):
             yield ours, theirs
-        except BaseException:
-            ours.close()
-            raise
 
 
 class ForkServer:
@@ -134,15 +136,13 @@ class ForkServer:
     def _fork(self, kind: bytes, what: Mapping[str, Any], descriptors: Sequence[int]) -> ForkedProcess:
         body = json.dumps(what).encode()
         with self._lock:
-            try:
-                socket.send_fds(self._line, [HEADER.pack(kind, len(body))], list(descriptors))
-                self._line.sendall(body)
-                answer = self._line.recv(FORKED.size, socket.MSG_WAITALL)
-            except (BrokenPipeError, ConnectionResetError):
-                answer = b""
-            except BaseException:  # an answer may still come, which would be taken for that to the next request
-                self.close()
-                raise
+            with undo_on_error(self.close):  # an answer that still comes would be taken for that to the next request
+                try:
+                    socket.send_fds(self._line, [HEADER.pack(kind, len(body))], list(descriptors))
+                    self._line.sendall(body)
+                    answer = self._line.recv(FORKED.size, socket.MSG_WAITALL)
+                except (BrokenPipeError, ConnectionResetError):
+                    answer = b""
         if len(answer) < FORKED.size:
             with contextlib.suppress(subprocess.TimeoutExpired):  # it is about to leave
                 self._process.wait(_LEAVES_WITHIN_S)
@@ -239,6 +239,15 @@ def fork_server(modules: Sequence[str], variables: Mapping[str, str] = _NO_VARIA
     server = _server(chain, variables)
     _note_use(chain)
     return server
+
+
+def begin_imports() -> None:
+    """Let this thread's server begin to import what all runs need, so that other work can be done meanwhile.
+
+    Returns at once. The first run takes that server; without runs it ends with this process.
+    """
+    with contextlib.suppress(OSError):  # the run says so
+        fork_server((FIRST_MODULE,))
 
 
 def _server(chain: Sequence[_Key], variables: Mapping[str, str]) -> ForkServer:

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import psutil
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from mlbench.errors import GraphError, InvalidRunError, UsageError
-from mlbench.execution.processes.channel import Channel, OutcomeMessage, ProgressMessage, parse_message
+from mlbench.execution.processes.channel import Channel, OutcomeMessage, parse_message
 from mlbench.execution.processes.failures import (
     ErrorReport,
     Failure,
@@ -28,7 +28,8 @@ from mlbench.execution.processes.patience import Silence
 from mlbench.execution.processes.supervised import SupervisedProcess
 from mlbench.execution.processes.usage import oom_kills_so_far, resident_bytes
 from mlbench.execution.processes.wire import Received, Receiver, Stray, new_key
-from mlbench.system.documents import first_problem, open_regular, open_to_write
+from mlbench.system.documents import JsonObject, first_problem, open_regular, open_to_write
+from mlbench.wire.progress import ProgressMessage
 
 __all__ = [
     "Channel",
@@ -44,8 +45,7 @@ __all__ = [
 
 _Answer = TypeVar("_Answer")
 
-OnProgress = Callable[[Mapping[str, Any]], None]
-"""Called with the ``stage`` and more facts, by name."""
+OnProgress = Callable[[ProgressMessage], None]
 
 _LOG_TAIL_CHARACTERS = 4000
 _SHARE_OF_RUN = 0.95
@@ -161,7 +161,7 @@ def call_isolated(
     return Failure(kind=kind, message=message, stage=watch.stage, log_tail=tail_of(log))
 
 
-def _read_answer(kind: type[_Answer], value: Mapping[str, Any]) -> _Answer:
+def _read_answer(kind: type[_Answer], value: JsonObject) -> _Answer:
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
@@ -242,9 +242,9 @@ class _Watch:
     def _take(self, received: Received | Stray) -> None:
         message = received if isinstance(received, Stray) else parse_message(received)
         match message:
-            case ProgressMessage(stage=stage, facts=facts) if self.last is None:
-                self._silence, self.stage = None, stage
-                self._on_progress({"stage": stage, **facts})
+            case ProgressMessage() if self.last is None:
+                self._silence, self.stage = None, message.stage
+                self._on_progress(message)
             case OutcomeMessage() | ErrorReport() if self.last is None:
                 self.last = message
                 self._leave_by_s = time.monotonic() + _LEAVE_WITHIN_S  # it has sent its final message

@@ -56,6 +56,14 @@ class ProcessorWaits:
         return self._total_ns
 
 
+def thread_waited_ns() -> int:
+    """Return how long this thread could have run so far, and others had the processors; 0 where nothing counts it."""
+    try:
+        return _state("/proc/thread-self").waited_ns
+    except OSError:
+        return 0
+
+
 def _states(pids: Iterable[int]) -> Iterator[tuple[_Thread, _State]]:
     """Yield the state of each thread of some processes; one that ends meanwhile is left out.
 

@@ -21,6 +21,7 @@ from mlbench.execution.processes import supervisor
 from mlbench.execution.processes.bounded_log import BoundedLog
 from mlbench.execution.processes.fork_server import ForkedProcess, ForkRequest, NoForkError, fork_server
 from mlbench.execution.processes.usage import process_tree
+from mlbench.system.guards import undo_on_error
 
 if TYPE_CHECKING:
     import psutil
@@ -67,12 +68,9 @@ class SupervisedProcess:
         self._mark = secrets.token_hex(16)
         self._variables = variables or {}
         try:
-            with theirs, _nameless_file(json.dumps(start).encode()) as stdin:
+            with undo_on_error(self._close), theirs, _nameless_file(json.dumps(start).encode()) as stdin:
                 descriptors = (stdin.fileno(), self.log.fileno(), theirs.fileno(), write_end)
                 self._supervisor = self._fork(function, modules, descriptors) or self._spawn(function, descriptors)
-        except BaseException:
-            self._close()
-            raise
         finally:
             os.close(write_end)
         self.has_ended = False

@@ -15,7 +15,7 @@ from mlbench.errors import UsageError
 from mlbench.planning.lane_demand import check_one_lane
 from mlbench.planning.requests import settings_of
 from mlbench.planning.suite import read_suite, unresolved_requests_of
-from mlbench.records.machine.environment import observe_environment
+from mlbench.records.environment import observe_environment
 from mlbench.system.documents import read_text
 from mlbench.system.folders import folder_variables
 

@@ -10,7 +10,7 @@ from mlbench.records.stored import Stored
 
 Positive = Annotated[float, Field(gt=0)]
 
-REFERENCE_NS = 1_000_000
+REFERENCE_NS = 2_000_000
 """Processor time of the reference work on the processor that `ProcessorTimeRecord.relative_ns` is scaled to."""
 
 
@@ -18,7 +18,7 @@ class ProcessorTimeRecord(Stored):
     """User and system time of an engine on one processor, a few samples at a time, interleaved with reference work.
 
     With one thread nothing waits busily for another, so that time is work. The reference work is always the same, and
-    takes longer where the processor's clock is lower.
+    takes longer where the processor's clock is lower or neighbours use the same core and caches.
     """
 
     ns: Positive
@@ -26,6 +26,8 @@ class ProcessorTimeRecord(Stored):
     unit: Literal["sample", "token"]
     covers: Literal["all", "host"]
     """``all``: the processor computes the graphs; ``host``: an accelerator does, and this is the host's share."""
+    reference: Literal["checksums", "scrypt"] = "checksums"
+    """Kind of the reference work. Runs with different kinds are not compared."""
     reference_ns: Positive
     """Processor time of the reference work, in the same seconds."""
     relative_ns: Positive

@@ -9,7 +9,6 @@ replaces it. Without a cache or the lock, the tables are made in memory.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -27,11 +26,12 @@ from mlbench.records.run_record import FORMAT, RunRecord
 from mlbench.records.store.reading import Unreadable, no_runs, read_each, warn_of
 from mlbench.records.store.run_names import has_record, names_in
 from mlbench.system.folders import cache_folder
+from mlbench.system.locks import hold_lock
 
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 10
+VERSION = 13
 """Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000
@@ -46,7 +46,7 @@ _SETTLED_NS = 2_000_000_000
 
 _COLUMNS = {
     **dict.fromkeys(("run_id", "mlbench_version", "workload", "backend", "scenario", "profile", "tier"), "VARCHAR"),
-    **dict.fromkeys(("weights", "precision", "tag", "status", "loadgen_version"), "VARCHAR"),
+    **dict.fromkeys(("round", "weights", "precision", "transform", "tag", "status", "loadgen_version"), "VARCHAR"),
     "imported": "STRUCT(path VARCHAR, division VARCHAR, submitter VARCHAR, system VARCHAR, variant VARCHAR)",
     "format": "INTEGER",
     "created": "TIMESTAMP",
@@ -64,8 +64,16 @@ _COLUMNS = {
     "verdict": "STRUCT(is_valid BOOLEAN, is_accurate BOOLEAN, is_conformant BOOLEAN)",
     "energy": "STRUCT(joules DOUBLE, seconds DOUBLE, source VARCHAR, covers VARCHAR, joules_per_sample DOUBLE)",
     "other_work": "STRUCT(processes DOUBLE, stolen DOUBLE)",
-    "processor_time": "STRUCT(ns DOUBLE, unit VARCHAR, covers VARCHAR, reference_ns DOUBLE, relative_ns DOUBLE)",
+    "processor_time": (
+        "STRUCT(ns DOUBLE, unit VARCHAR, covers VARCHAR, reference VARCHAR, reference_ns DOUBLE, relative_ns DOUBLE)"
+    ),
+    "telemetry": (
+        "STRUCT(processor_share DOUBLE, devices STRUCT(device VARCHAR, sensor VARCHAR, readings BIGINT, "
+        "clock_mhz DOUBLE, lowest_clock_mhz DOUBLE, highest_temperature_c DOUBLE, mean_power_w DOUBLE, "
+        "mean_busy DOUBLE, most_memory_bytes BIGINT, strangers BIGINT, throttled MAP(VARCHAR, DOUBLE))[])"
+    ),
     "beside": "STRUCT(lane BIGINT, lanes BIGINT, processors BIGINT[], device VARCHAR, runs STRUCT(run_id VARCHAR)[])",
+    "transfers": "STRUCT(calls_per_sample DOUBLE, bytes_per_sample DOUBLE)",
     "work": "STRUCT(operations_per_sample DOUBLE, bytes_per_sample DOUBLE)",
     "roofline": "STRUCT(share DOUBLE, bound VARCHAR)",
     "samples": "MAP(VARCHAR, BIGINT)",
@@ -85,12 +93,15 @@ _COLUMNS = {
 
 VIEWS = {
     "runs": """
-        SELECT run_id, created, tag, repeat, workload, backend, scenario, precision, profile, tier, weights, status,
+        SELECT run_id, created, tag, repeat, workload, backend, scenario, round, precision, transform, profile, tier,
+            weights, status,
             verdict.is_valid, verdict.is_accurate, verdict.is_conformant, result."value", result.unit,
             result.higher_is_better, failure.kind AS failure, failure.message AS failure_message,
             duration_ns, overhead_ns_per_sample, peak_memory_bytes, energy.joules, energy.joules_per_sample,
             energy.joules / energy.seconds AS watts,
             work.operations_per_sample, work.bytes_per_sample, roofline.share AS ceiling_share,
+            transfers.bytes_per_sample AS transfer_bytes_per_sample,
+            transfers.calls_per_sample AS graph_calls_per_sample,
             samples['issued'] AS samples,
             environment.machine, environment.cpu.model AS cpu, environment.allowance.threads AS threads,
             environment.accelerators[1].name AS accelerator, len(environment.accelerators) AS accelerators,
@@ -108,6 +119,9 @@ VIEWS = {
     "latency": """
         SELECT run_id, workload, backend, scenario, precision, profile, entry.key AS name, entry."value" AS ns
         FROM (SELECT *, unnest(map_entries(result.latency_ns)) AS entry FROM records WHERE result IS NOT NULL)""",
+    "telemetry": """
+        SELECT run_id, workload, backend, scenario, precision, profile, each.*
+        FROM (SELECT *, unnest(telemetry.devices) AS each FROM records WHERE telemetry IS NOT NULL)""",
 }
 """Views for queries."""
 
@@ -169,15 +183,13 @@ def _attach_kept(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unr
     file = cache_folder() / "records" / f"{key}.duckdb"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with _hold_lock(file.with_suffix(".lock")) as has_lock:
-            if not has_lock:
-                return None
+        with hold_lock(file.with_suffix(".lock"), patience_s=_PATIENCE_S, is_made=True):
             skipped = _look_through(database, file, results)
             if skipped is None:
                 skipped = _replace(file, results)
                 database.execute(f"ATTACH '{_quote(file)}' AS stored (READ_ONLY)")
             return skipped
-    except (OSError, duckdb.Error):  # no place to write, or a full disk
+    except (OSError, duckdb.Error):  # no place to write, a full disk, or another process has the lock
         with suppress(duckdb.Error):
             database.execute("DETACH DATABASE IF EXISTS stored")
         return None
@@ -208,28 +220,6 @@ def _look_through(database: duckdb.DuckDBPyConnection, file: Path, results: Path
             database.execute("DETACH DATABASE IF EXISTS stored")
         file.unlink(missing_ok=True)
     return None
-
-
-@contextmanager
-def _hold_lock(file: Path) -> Iterator[bool]:
-    """Hold a lock; False where another process had it all the time. The kernel releases it when its process ends."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        yield _wait_for_lock(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _wait_for_lock(descriptor: int) -> bool:
-    end_s = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > end_s:
-                return False
-            time.sleep(0.02)
 
 
 def _replace(file: Path, results: Path) -> list[Unreadable]:

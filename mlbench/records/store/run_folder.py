@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
 import shutil
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +17,11 @@ from mlbench.errors import DataError, StorageError, UsageError
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_names import HINT, RECORD_FILE, has_record, names_in
 from mlbench.system.documents import open_to_write, read_text
+from mlbench.system.locks import hold_lock, open_locked
 
 _CLAIM_FILE = ".claim"
 _LOCKED_WITHIN_S = 60.0
-_PULSE_S = 0.05
+"""No process holds the lock of the results folder for long."""
 _SHOWN = 3
 """How many candidates an ambiguous name lists."""
 
@@ -88,13 +87,13 @@ class RunFolder:
         folder = cls(results, run_id)
         make_results_folder(results)
         try:
-            with _lock_folder(results):  # no process may see the folder without its lock and claim
+            with hold_lock(results, patience_s=_LOCKED_WITHIN_S):
+                # no process may see the folder without its lock and claim
                 # in this order: a run is stored by giving the folder that is claimed another name
                 if claim and (_is_claimed(results, claim.key) or claim.is_stored()):
                     raise TakenError
                 folder.path.mkdir()
-                folder._lock = os.open(folder.path, os.O_RDONLY)
-                fcntl.flock(folder._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                folder._lock = open_locked(folder.path, patience_s=0)
                 if claim:
                     (folder.path / _CLAIM_FILE).write_text(claim.key, encoding="utf-8")
         except OSError as error:
@@ -144,33 +143,6 @@ class RunFolder:
             os.close(self._lock)
 
 
-@contextmanager
-def _lock_folder(folder: Path) -> Iterator[None]:
-    """Wait for the lock of a folder, and hold it; the kernel releases it when the process ends, however it ends.
-
-    Raises:
-        BlockingIOError: a process that was stopped holds it.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        _take_lock(descriptor)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _take_lock(descriptor: int) -> None:
-    until_s = time.monotonic() + _LOCKED_WITHIN_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:  # it is never held for long
-            if time.monotonic() > until_s:
-                raise
-        time.sleep(_PULSE_S)
-
-
 def remove_abandoned(results: Path) -> None:
     """Remove the folders of runs whose process was killed.
 
@@ -178,7 +150,7 @@ def remove_abandoned(results: Path) -> None:
     without a lock is abandoned, however new it is.
     """
     try:
-        with _lock_folder(results):
+        with hold_lock(results, patience_s=_LOCKED_WITHIN_S):
             found = [(folder, _free_lock(folder)) for folder in results.glob(".*.partial")]
     except OSError:  # no results folder yet, or no permission
         return
@@ -205,15 +177,9 @@ def _is_claimed(results: Path, key: str) -> bool:
 def _free_lock(folder: Path) -> int | None:
     """Take the lock of a folder; None if a living process holds it, or the folder is gone or not readable."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        return open_locked(folder, patience_s=0)
     except OSError:
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 def runs_in(results: Path) -> list[Path]:

@@ -147,9 +147,14 @@ def _in_part(newest: RunRecord, values: Sequence[Any]) -> RunRecord:
                 name: spent_ns for name, spent_ns in (stages_ns or {}).items() if name != "warm-up" or not has_searched
             },
             "peak_memory_bytes": None if has_searched else peak_bytes,
-            "processor_time": ProcessorTimeRecord.model_construct(**processor_time) if processor_time else None,
+            "processor_time": _processor_time_of(processor_time) if processor_time else None,
             "energy": EnergyRecord.model_construct(**energy) if energy else None,
             "beside": newest.beside and newest.beside.model_copy(update={"runs": [], "strayed": []}),
             "load": {} if target_qps is None else {"target_qps": target_qps},
         }
     )
+
+
+def _processor_time_of(stored: Mapping[str, Any]) -> ProcessorTimeRecord:
+    """Return the part of a record that the index has; of older ones without the kind of the reference work."""
+    return ProcessorTimeRecord.model_construct(**{name: part for name, part in stored.items() if part is not None})

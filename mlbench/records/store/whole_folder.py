@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from glob import escape
 from pathlib import Path
 
 from mlbench.errors import UsageError
+from mlbench.system.locks import hold_lock, open_locked
 
 MARKER = "mlbench-site.json"
 """The file that says that a folder is a site, and which files of it are mlbench's."""
@@ -90,12 +90,11 @@ def _listed_files(place: Path) -> set[str]:
 def hold_folder_beside(place: Path) -> Iterator[Path]:
     """Give a new folder beside a place, which is removed in the end, as are those of processes that were killed."""
     beside = place.parent / f".{place.name}.{os.getpid()}.partial"
-    with _lock(place.parent):  # no folder is seen between its creation and its lock
+    with hold_lock(place.parent):  # no folder is seen between its creation and its lock
         for left in place.parent.glob(f".{escape(place.name)}.*.partial"):
             _remove_abandoned(left)
         beside.mkdir()
-        lock = os.open(beside, os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = open_locked(beside)
     try:
         yield beside
     finally:
@@ -103,20 +102,9 @@ def hold_folder_beside(place: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-@contextmanager
-def _lock(folder: Path, operation: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold the lock of a folder; the kernel releases it when the process ends, however it ends."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, operation)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _remove_abandoned(folder: Path) -> None:
     """Remove a folder whose lock no living process holds."""
-    with suppress(OSError), _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+    with suppress(OSError), hold_lock(folder, patience_s=0):
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from mlbench.contracts.load_pattern import Arrivals
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.beside import count_neighboured
-from mlbench.records.machine.environment import Environment
+from mlbench.records.environment import Environment
 from mlbench.records.machine.other_work import count_beside
 from mlbench.records.published import place_of, why_not_placed
 from mlbench.records.run_record import RunRecord
@@ -17,6 +17,7 @@ from mlbench.reports.published import place_lines
 from mlbench.reports.steady_speed import steady_speed
 from mlbench.reports.summary import Combination, Summary
 from mlbench.reports.table import ReportTable, TableCell, table
+from mlbench.reports.telemetry import describe_device
 from mlbench.reports.units import percent, plural, quantity, size, three_digits
 from mlbench.wire.engine_statistics import statistics_to_json
 from mlbench.wire.runtime_facts import runtime_to_json
@@ -205,14 +206,16 @@ def spread_line(summary: Summary) -> str:
 
 
 def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
-    """Return the rest of the record, by group: settings, engine statistics, runtime."""
+    """Return the rest of the record, by group: settings, devices, engine statistics, runtime."""
     chosen = {
         key: f"{_format_value(each.value)} ({each.layer})"
         for key, each in run.settings.items()
         if each.layer != "default"
     }
+    devices = {each.device: describe_device(each) for each in (run.telemetry.devices if run.telemetry else ())}
     groups: dict[str, Mapping[str, object]] = {
         "Settings that are not defaults": chosen,
+        "Devices during the test": devices,
         "LoadGen's settings": run.load,
         "Engine": statistics_to_json(run.engine),
         "Runtime": runtime_to_json(run.runtime),
@@ -235,7 +238,7 @@ def _format_value(value: object) -> str:
 
 
 def notes_on_published(summary: Summary) -> list[str]:
-    """Return the rank of each run among the published v4.1 results, or the reason why it has none."""
+    """Return the rank of each run among the published results of its round, or the reason why it has none."""
     notes: list[str] = []
     reasons: dict[str, int] = {}
     for each in summary.combinations:

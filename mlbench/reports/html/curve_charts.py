@@ -200,7 +200,7 @@ class _CurveChart:
         first = self.records[0]
         if first.profile != "full":
             return []
-        found = select_published(workload=first.workload, scenario=first.scenario)
+        found = select_published(workload=first.workload, scenario=first.scenario, round_name=first.round)
         return [
             _CurveMark(
                 throughput=each.per_accelerator,

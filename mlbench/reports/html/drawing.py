@@ -71,6 +71,8 @@ class Mark:
     """A mark of a chart, with its place in the units of the axes."""
 
     series: str = ""
+    line: str = ""
+    """A part of the series that has a line of its own."""
     x: float
     """Moments are in milliseconds, Vega's unit."""
     x2: float = 0.0

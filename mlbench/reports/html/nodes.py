@@ -76,7 +76,7 @@ def _scaling_rows(combinations: Sequence[Combination]) -> list[list[TableCell | 
         times = statistics.median(each.values) / statistics.median(base.values)
         rows.append(
             [
-                f"{each.newest.backend} {each.newest.precision}, {each.scenario}",
+                f"{each.newest.backend} {each.newest.precision_and_transform}, {each.scenario}",
                 number_of(count),
                 quantity(statistics.median(each.values), each.unit),
                 f"{three_digits(times)} \N{MULTIPLICATION SIGN}",

@@ -66,7 +66,7 @@ def overview_figure(summary: Summary, links: Mapping[str, str] = _NO_LINKS) -> F
 
 
 def _column(combination: Combination) -> str:
-    return f"{combination.newest.backend} {combination.newest.precision}"
+    return f"{combination.newest.backend} {combination.newest.precision_and_transform}"
 
 
 def _cells_of(

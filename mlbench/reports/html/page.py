@@ -10,10 +10,19 @@ from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.comparison import comparison_notes
 from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.cost import cost_notes
-from mlbench.reports.html import conditions, curve_charts, latency_charts, results, run_charts, work_charts
+from mlbench.reports.html import (
+    conditions,
+    course_charts,
+    curve_charts,
+    latency_charts,
+    results,
+    run_charts,
+    work_charts,
+)
 from mlbench.reports.html.drawing import Figure, Palette
 from mlbench.reports.html.nodes import nodes_table, scaling_table
 from mlbench.reports.html.overview import overview_figure
+from mlbench.reports.html.precision_chart import precision_figure
 from mlbench.reports.html.rendering import check_installed, render
 from mlbench.reports.html.speedups import speedup_table
 from mlbench.reports.published import SOURCE
@@ -32,7 +41,16 @@ from mlbench.reports.units import plural
 
 MINI_DATA = {
     "real handwritten digits in generated pictures": ("resnet50", "retinanet", "stable-diffusion-xl"),
-    "generated data": ("3d-unet", "bert", "dlrm-v2", "gptj", "llama2-70b", "mixtral-8x7b"),
+    "generated data": (
+        "3d-unet",
+        "bert",
+        "dlrm-v2",
+        "gptj",
+        "llama2-70b",
+        "llama3.1-8b",
+        "llama3.1-8b-edge",
+        "mixtral-8x7b",
+    ),
 }
 """Data of the built-in workloads' mini profiles."""
 
@@ -140,7 +158,7 @@ def _page(content: Content) -> _Page:
         scenario_note=conditions.scenario_note(summary),
         spread=conditions.spread_line(summary),
         published=conditions.notes_on_published(summary),
-        published_source=SOURCE,
+        published_source=SOURCE.format(", ".join(sorted({run.round for run in content.summary.runs}))),
     )
 
 
@@ -216,10 +234,12 @@ def _figures(combinations: Sequence[Combination], palette: Palette, content: Con
         scenarios.setdefault(each.scenario, []).append(each)
     figures: list[Figure | None] = [work_charts.accuracy_figure(combinations, palette)]
     figures += curve_charts.curve_figures(combinations, palette)
-    for some in scenarios.values():
+    for name, some in scenarios.items():
         figures += latency_charts.latency_figures(some, palette)
+        figures.append(course_charts.course_figure(some, palette, name, content.folders))
     figures += latency_charts.load_figures(combinations, palette)
     at_once = [each for each in combinations if each.newest.scenario_facts.sends_all_at_once]
+    figures.append(precision_figure(at_once, palette))
     figures.append(work_charts.sweep_figure(at_once or combinations, palette))
     figures += [work_charts.occupancy_figure(some, palette, name) for name, some in scenarios.items()]
     for some in scenarios.values():

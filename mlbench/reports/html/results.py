@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlbench.comparison.compare import Comparison
 from mlbench.comparison.cost import Yields
 from mlbench.comparison.verdicts import SpeedVerdict
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.records.run_record import RunRecord, TargetRecord
 from mlbench.reports.comparison import COLUMNS, WORSE, comparison_rows
@@ -93,6 +94,7 @@ def _data(combinations: Iterable[Combination]) -> str:
     """Return the data of a row's runs, and the length of token answers."""
     runs = [each.newest for each in combinations]
     facts = [str(runs[0].profile)]
+    facts += [f"rules of {each}" for each in dict.fromkeys(run.round for run in runs) if each != DEFAULT_ROUND]
     if count := max(run.samples.get("dataset", 0) for run in runs):
         facts.append(plural(count, "sample"))
     if tokens := next(filter(None, map(tokens_per_answer, runs)), None):

@@ -10,7 +10,8 @@ from mlbench.contracts.power import NONE
 from mlbench.discovery import Plugins
 from mlbench.planning.repeats import chosen_by_measuring, request_of, settings_as_stored
 from mlbench.planning.requests import ResolvedRequest, resolve_with
-from mlbench.records.run_record import AuditRecord, RunRecord
+from mlbench.records.origin_record import AuditRecord
+from mlbench.records.run_record import RunRecord
 from mlbench.records.store.reading import read_all
 from mlbench.settings.layers import Setting
 from mlbench.submission.auditing.plan import AuditPlan, PlannedTest

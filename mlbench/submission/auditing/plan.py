@@ -12,11 +12,12 @@ from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.measurement.verification import verify
 from mlbench.planning.repeats import NOT_TRUSTED, check_word
+from mlbench.records.environment import observe_environment
 from mlbench.records.facts import CONDITIONS
-from mlbench.records.machine.environment import observe_environment
 from mlbench.records.run_record import RunRecord, read
 from mlbench.records.store.run_folder import find_run, runs_in
 from mlbench.rules.audit_config import OF_TOKENS
+from mlbench.rules.official import round_named
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import Tier
 from mlbench.settings.layers import OwnWord
@@ -71,6 +72,7 @@ def plan_audit(  # noqa: PLR0913 - what may be said of an audit
     plugins: Plugins,
     *,
     variant: str = "",
+    round: str = "",
     word: OwnWord = NOT_TRUSTED,
 ) -> AuditPlan:
     """Return the tests to run for a stored run.
@@ -81,6 +83,7 @@ def plan_audit(  # noqa: PLR0913 - what may be said of an audit
         tests: by name; none: all required for the workload.
         plugins: must hold the run's.
         variant: by whose margin scores are compared; empty: that of the accuracy which the run must reach.
+        round: the entry's, which must be the run's; empty: the run's.
         word: what the user says, since the record may be a stranger's.
 
     Raises:
@@ -91,12 +94,15 @@ def plan_audit(  # noqa: PLR0913 - what may be said of an audit
     record = read(folder)
     _check_kind(record)
     _check_variant(record, variant)
-    rules = rules_of(plugins.workload(record.workload))
+    _check_round(record, round)
+    rules = rules_of(plugins.workload(record.workload), round_named(record.round))
+    if gone := [each for each in tests if each not in rules.round.tests]:
+        raise UsageError(f"{record.round} has no {gone[0]}.", hint=f"It has {', '.join(rules.round.tests)}.")
     if OF_TOKENS in tests and rules.tokens is not Tokens.MEASURED:
         raise UsageError(f"{OF_TOKENS} needs tokens, but {record.workload} has none in its answers.")
     if not tests and not rules.compliance:
         raise UsageError(
-            f"{record.workload} requires no compliance test at v4.1.",
+            f"{record.workload} requires no compliance test at {record.round}.",
             hint="Name one with --test to run it all the same.",
         )
     _check_machine(record)
@@ -141,6 +147,14 @@ def _check_variant(record: RunRecord, variant: str) -> None:
         raise UsageError(f"{record.workload} has no variant {variant}.", hint=f"It has: {', '.join(known)}.")
     if missed := [each.score for each in targets if each.name == variant and not each.is_met]:
         raise UsageError(f"run {record.run_id} misses {variant} in {', '.join(missed)}.", hint="See `mlbench show`.")
+
+
+def _check_round(record: RunRecord, name: str) -> None:
+    if name and round_named(name).name != record.round:
+        raise UsageError(
+            f"run {record.run_id} is of round {record.round}, and a test for {name} has other seeds.",
+            hint=f"Make a run with --round {name}.",
+        )
 
 
 def _check_machine(record: RunRecord) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import LoggedReply, Metric
@@ -14,8 +15,9 @@ from mlbench.errors import DataError, describe_error
 from mlbench.loadgen.logs import DETAIL, AccuracyLog, read_accuracy, read_detail
 from mlbench.loadgen.settings import Mode
 from mlbench.records.run_record import RunRecord
-from mlbench.rules.audit_config import OF_OUTPUTS, OF_TOKENS, audit_config
+from mlbench.rules.audit_config import OF_OUTPUTS, OF_TOKENS, AuditConfig, audit_config
 from mlbench.rules.compliance import score_difference_percent
+from mlbench.rules.official import round_named
 from mlbench.rules.output_compliance import LEAST_LOGGED, OutputCompliance, compare_outputs
 from mlbench.rules.own import rules_of
 from mlbench.rules.token_compliance import TokenForm, faults_of, verify_official_test06, verify_test06
@@ -66,7 +68,7 @@ def judge_outputs(plan: AuditPlan, folder: Path, plugins: Plugins) -> ReplyVerdi
     workload = plugins.workload(plan.record.workload)
     reference = AccuracyLog(plan.folder / Mode.ACCURACY / ACCURACY_LOG)
     sampled = read_accuracy(folder / Mode.PERFORMANCE / ACCURACY_LOG)
-    target = audit_config(OF_OUTPUTS, rules_of(workload).name).sampling_target
+    target = _audit_config(OF_OUTPUTS, plan, workload).sampling_target
     found = compare_outputs(sampled, reference, least=_least_logged(folder, target))
     scores = _compare_scores(plan, workload, sampled, reference) if found.differing and sampled else None
     passed = found.passed or bool(found.is_complete and scores and scores.passed)
@@ -157,13 +159,14 @@ def judge_tokens(plan: AuditPlan, folder: Path, plugins: Plugins) -> ReplyVerdic
         dtype=program.reply.dtype,
         end_tokens=program.decoding.end_tokens,
         has_first=not plan.record.scenario_facts.sends_all_at_once,
+        allows_two_ends=round_named(plan.record.round).compliance.allows_two_end_tokens,
     )
     faults = [f"sample {each.index}: {fault}" for each in replies for fault in faults_of(each, form).values()]
     end = form.end_tokens[0] if form.end_tokens else -1
-    ours = verify_test06(replies, has_first=form.has_first, dtype=form.dtype, end_token=end)
-    script = verify_official_test06(replies, has_first=form.has_first, dtype=form.dtype, end_token=end)
-    by_text = verify_official_test06(replies, has_first=form.has_first, dtype=form.dtype, end_token=str(end))
-    least = _least_logged(folder, audit_config(OF_TOKENS, rules_of(workload).name).sampling_target)
+    how: dict[str, Any] = {name: getattr(form, name) for name in ("has_first", "dtype", "allows_two_ends")}
+    ours = verify_test06(replies, **how, end_token=end)
+    script, by_text = (verify_official_test06(replies, **how, end_token=each) for each in (end, str(end)))
+    least = _least_logged(folder, _audit_config(OF_TOKENS, plan, workload).sampling_target)
     findings = [f"{len(replies)} replies, {len(faults)} faults", *faults[:_NAMED]]
     if len(replies) < least:
         findings.append(f"at least {least} replies must be logged")
@@ -177,12 +180,18 @@ def judge_tokens(plan: AuditPlan, folder: Path, plugins: Plugins) -> ReplyVerdic
     )
 
 
+def _audit_config(test: str, plan: AuditPlan, workload: Workload) -> AuditConfig:
+    of = round_named(plan.record.round)
+    return audit_config(test, rules_of(workload, of).name, of)
+
+
 def _variant_of(record: RunRecord, workload: Workload) -> Variant:
     settings = Settings.of_plain({key: each.value for key, each in record.settings.items()})
     return Variant(
         profile=Profile(record.profile),
         weights=Weights(record.weights),
         options=settings.fill("workload", workload.options),
+        round=record.round,
     )
 
 

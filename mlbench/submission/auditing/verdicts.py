@@ -13,9 +13,9 @@ from mlbench.loadgen.settings import Mode
 from mlbench.measurement.verification import verify
 from mlbench.records.facts import CONDITIONS
 from mlbench.records.run_record import RunRecord, read
-from mlbench.rules.audit_config import OF_OUTPUTS, OF_SEEDS, OF_TOKENS
+from mlbench.rules.audit_config import OF_OUTPUTS, OF_TOKENS, seeds_of_test
 from mlbench.rules.compliance import AuditComparison, audit_settings, compare_performance
-from mlbench.rules.official import SEEDS
+from mlbench.rules.official import round_named
 from mlbench.submission.auditing.plan import AuditPlan
 from mlbench.submission.auditing.reply_tests import ReplyVerdict, judge_outputs, judge_tokens
 
@@ -80,7 +80,7 @@ def judge_test(plan: AuditPlan, folder: Path, plugins: Plugins) -> AuditVerdict:
     if record.audit.test == OF_TOKENS:
         replies = judge_tokens(plan, folder, plugins)
         return verdict(problems=tuple(problems), replies=replies, official_passed=replies.official_passed)
-    compared = _compare(record.audit.test, plugins.scenario(record.scenario), reference, detail)
+    compared = _compare(record, plugins.scenario(record.scenario), reference, detail)
     by_speed = compared is not None and compared.official_passed and _is_valid(reference) and _is_valid(detail)
     if compared is None:
         problems.append("LoadGen gives no result: too few queries")
@@ -94,9 +94,12 @@ def judge_test(plan: AuditPlan, folder: Path, plugins: Plugins) -> AuditVerdict:
     )
 
 
-def _compare(test: str, scenario: Scenario, reference: DetailLog, detail: DetailLog) -> AuditComparison | None:
+def _compare(record: RunRecord, scenario: Scenario, reference: DetailLog, detail: DetailLog) -> AuditComparison | None:
+    assert record.audit
     one, other = (result_of(each, scenario).value for each in (reference, detail))
-    return compare_performance(test, scenario, one, other) if one and other else None
+    is_inclusive = round_named(record.round).compliance.are_test01_bounds_inclusive
+    test = record.audit.test
+    return compare_performance(test, scenario, one, other, is_inclusive=is_inclusive) if one and other else None
 
 
 def _is_valid(detail: DetailLog) -> bool:
@@ -112,7 +115,7 @@ def _differences(audited: RunRecord, record: RunRecord) -> list[str]:
 def _wrong_settings(record: RunRecord, detail: DetailLog) -> list[str]:
     """Return what of the log shows that LoadGen did not run under the configuration of the test."""
     assert record.audit
-    seeds = SEEDS.test05 if record.audit.test == OF_SEEDS else SEEDS.normal
+    seeds = seeds_of_test(record.audit.test, round_named(record.round))
     wanted = {
         "effective_scenario": record.scenario_facts.loadgen,
         "effective_test_mode": "PerformanceOnly",

@@ -73,7 +73,7 @@ def _new_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> Ite
     try:
         with hold_folder_beside(place.absolute()) as folder:
             write_tree(folder, system, [*entries])
-            yield folder, check_tree(folder)
+            yield folder, check_tree(folder, system.round)
             check_place(place)  # minutes may have passed
             folder.rename(place)
     except OSError as error:

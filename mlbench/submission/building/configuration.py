@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from mlbench.contracts.load_pattern import LOAD_PATTERNS
 from mlbench.records.run_record import RunRecord
+from mlbench.rules.official import round_named
 
 _NS_PER_MS = 10**6
 _KEYS = {
@@ -29,18 +30,26 @@ def mlperf_conf(record: RunRecord) -> str:
     lines = [f"# LoadGen {record.loadgen_version}, run {record.run_id}: what the rules set."]
     for name, value in record.seeds.model_dump().items() if record.seeds else ():
         key = "qsl_rng_seed" if name == "qsl" else f"{name}_rng_seed"
-        lines.append(f"{record.workload}.*.{key} = {value}")
-    lines.append(f"{record.workload}.*.sample_concatenate_permutation = {int(limits.get('equal_issue') is True)}")
+        lines.append(f"{_model(record)}.*.{key} = {value}")
+    lines.append(f"{_model(record)}.*.sample_concatenate_permutation = {int(limits.get('equal_issue') is True)}")
     if record.scenario_facts.sends_rate:
         lines += _latency_lines(record, scenario)
     return "\n".join(lines) + "\n"
+
+
+def _model(record: RunRecord) -> str:
+    """Return LoadGen's name of what a run measured: the workload's, in some scenarios with a suffix."""
+    of = round_named(record.round)
+    name = next((each.name for each in of.workloads.values() if each.workload == record.workload), record.workload)
+    scenario = of.scenarios.get(record.scenario)
+    return name + (scenario.configuration_suffix if scenario else "")
 
 
 def _latency_lines(record: RunRecord, scenario: str) -> Iterator[str]:
     named = {"server_latency_ms": "target_latency", "ttft_ms": "ttft_latency", "tpot_ms": "tpot_latency"}
     for name, key in named.items():
         if (value := record.limits.get(name)) is not None:
-            yield f"{record.workload}.{scenario}.{key} = {value}"
+            yield f"{_model(record)}.{scenario}.{key} = {value}"
 
 
 def user_conf(record: RunRecord) -> str:
@@ -58,7 +67,7 @@ def user_conf(record: RunRecord) -> str:
             values[_KEYS[setting]] = f"{found / _NS_PER_MS:.9g}" if is_time else found
     lines = [f"# LoadGen {record.loadgen_version}, run {record.run_id}: what the run set."]
     lines += [
-        f"{record.workload}.{scenario}.{key} = {int(value) if isinstance(value, bool) else value}"
+        f"{_model(record)}.{scenario}.{key} = {int(value) if isinstance(value, bool) else value}"
         for key, value in values.items()
         if value is not None
     ]

@@ -10,7 +10,6 @@ from mlbench.rules.entry_demand import Division
 from mlbench.submission.building.machines import check_records, check_test
 from mlbench.submission.building.stored import StoredRun
 from mlbench.submission.building.system import System
-from mlbench.submission.checking.required import required_scenarios
 from mlbench.submission.planning import PlannedEntry, RequiredEntry, plan_entry, required_entries
 from mlbench.submission.tree import official_benchmarks
 
@@ -59,9 +58,10 @@ def _candidates(
 ) -> list[tuple[RequiredEntry, PlannedEntry]]:
     records = [each.record for each in runs]
     made = {(each.workload, each.scenario) for each in records}
-    several = {name for name, each in official_benchmarks().items() if len(each.rules.variants) > 1}
+    benchmarks = official_benchmarks(system.round)
+    several = {name for name, each in benchmarks.items() if len(each.rules.variants) > 1}
     found = []
-    for required in required_entries(system.categories):
+    for required in required_entries(system.categories, system.round):
         if variants and required.model in several and required.variant not in variants:
             continue
         same = [each for each in records if (each.workload, each.scenario) == (required.workload, required.scenario)]
@@ -104,9 +104,9 @@ def _check_served(
 def _check_scenarios(
     system: System, entries: Sequence[BuiltEntry], candidates: Sequence[tuple[RequiredEntry, PlannedEntry]]
 ) -> None:
-    for model, benchmark in official_benchmarks().items():
+    for model, benchmark in official_benchmarks(system.round).items():
         there = {each.required.scenario for each in entries if each.required.model == model}
-        missing = [each for each in required_scenarios(benchmark, system.categories) if each not in there]
+        missing = benchmark.required(system.categories).missing(there)
         if there and missing:
             why = {required.scenario: plan.obstacle for required, plan in candidates if required.model == model}
             reasons = ", ".join(f"{each} ({why.get(each, 'no run')})" for each in missing)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mlbench.errors import UsageError
-from mlbench.records.machine.environment import observe_environment
+from mlbench.records.environment import observe_environment
 from mlbench.records.machine.host_hardware import observe_host_hardware
 from mlbench.rules.entry_demand import Division
-from mlbench.rules.official import Category
+from mlbench.rules.round_parts import Category
 from mlbench.submission.building.entries import BuiltEntry
 from mlbench.submission.building.stored import StoredRun
 from mlbench.submission.building.system import System

@@ -13,9 +13,17 @@ from mlbench.submission.building.entries import BuiltEntry
 from mlbench.submission.building.measurements import write_measurements
 from mlbench.submission.building.stored import StoredRun
 from mlbench.submission.building.system import System
-from mlbench.submission.checking.compliance import COMPLIANCE
 from mlbench.submission.compliance_files import shorten_log
-from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, MEASUREMENTS, RESULTS, SUMMARY, SYSTEMS
+from mlbench.submission.tree import (
+    ACCURACY,
+    ACCURACY_LOG,
+    DETAIL,
+    SUMMARY,
+    SYSTEMS,
+    code_folder,
+    fill_place,
+    has_code_by_model,
+)
 from mlbench.system.documents import copy_file, copy_folder, inside, is_file
 
 _SHARED_CODE = "mlbench"
@@ -37,14 +45,14 @@ def write_tree(root: Path, system: System, entries: list[BuiltEntry]) -> None:
     file.write_text(system.text(), encoding="utf-8")
     for entry in entries:
         required = entry.required
-        place = Path(system.name, required.model, required.scenario)
-        write_measurements(submitter / MEASUREMENTS / place, entry, system)
+        layout, names = system.round.layout, (system.name, required.model, required.scenario)
+        write_measurements(submitter / fill_place(layout.measurements, *names), entry, system)
         with inside(entry.run.folder):
-            _write_result(submitter / RESULTS / place, entry.run)
+            _write_result(submitter / fill_place(layout.results, *names), entry.run)
         if system.division != Division.OPEN:
             for test in required.tests:
-                copy_folder(entry.run.tests[test], submitter / COMPLIANCE / place / test)
-    _write_code(submitter / "code", entries)
+                copy_folder(entry.run.tests[test], submitter / fill_place(layout.compliance, *names) / test)
+    _write_code(submitter / code_folder(system.round), entries, by_model=has_code_by_model(system.round))
     (submitter / "calibration.md").write_text(_calibration(entries), encoding="utf-8")
 
 
@@ -80,8 +88,8 @@ def _check_there(run: StoredRun, name: str) -> None:
         raise UsageError(f"run {run.record.run_id} lacks its log {name}.", hint="Make the run again.")
 
 
-def _write_code(folder: Path, entries: list[BuiltEntry]) -> None:
-    """Write the packages that made the runs once, and of each model the name of their folder."""
+def _write_code(folder: Path, entries: list[BuiltEntry], *, by_model: bool) -> None:
+    """Write the packages that made the runs once, and of each model, where it has a place, the name of their folder."""
     folder.mkdir()
     packages = {name: source for entry in entries for name, source in entry.run.sources.items()}
     for name, source in packages.items():
@@ -93,7 +101,7 @@ def _write_code(folder: Path, entries: list[BuiltEntry]) -> None:
     versions = ", ".join(sorted({entry.run.record.mlbench_version for entry in entries}))
     text = f"# Code\n\nThe Python packages as installed when this tree was built. The runs are of mlbench {versions}.\n"
     (folder / _SHARED_CODE / "README.md").write_text(text, encoding="utf-8")
-    for model in {entry.required.model for entry in entries}:
+    for model in {entry.required.model for entry in entries} if by_model else ():
         (folder / model).write_text(f"{_SHARED_CODE}\n", encoding="utf-8")
 
 

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mlbench.errors import UsageError
-from mlbench.records.machine.environment import Environment
+from mlbench.records.environment import Environment
 from mlbench.records.node_record import ReachedNodeRecord
 from mlbench.records.run_record import RunRecord, read
 from mlbench.submission.building.stored import StoredRun

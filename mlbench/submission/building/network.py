@@ -7,7 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 
-from mlbench.records.machine.environment import Environment
+from mlbench.records.environment import Environment
 from mlbench.records.run_record import RunRecord
 
 _NS_PER_US = 1000

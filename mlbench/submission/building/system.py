@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
 from mlbench.rules.entry_demand import Division
-from mlbench.rules.official import Category
+from mlbench.rules.official import Round, default_round
+from mlbench.rules.round_parts import Category
 from mlbench.submission.system_description import (
     NETWORK_PROTOCOL,
     empty_fields,
@@ -46,6 +47,8 @@ class System:
     submitter: str
     name: str
     """The name of its folders."""
+    round: Round = field(default_factory=default_round, repr=False)
+    """The round that the tree is of."""
     fields: Mapping[str, str | int]
     """The content of ``systems/<name>.json``."""
 
@@ -65,7 +68,9 @@ class System:
         return json.dumps(self.fields, indent=2, ensure_ascii=False) + "\n"
 
 
-def read_system(file: Path, submitter: str, division: str, categories: Sequence[Category]) -> System:
+def read_system(
+    file: Path, submitter: str, division: str, categories: Sequence[Category], of: Round | None = None
+) -> System:
     """Return the system that a file describes; options fill fields that are empty there.
 
     Args:
@@ -73,6 +78,7 @@ def read_system(file: Path, submitter: str, division: str, categories: Sequence[
         submitter: the organisation.
         division: of the tree.
         categories: of the system; none: as the file says.
+        of: the round of the tree; None: the default one.
 
     Raises:
         DataError: the file cannot be read.
@@ -90,7 +96,7 @@ def read_system(file: Path, submitter: str, division: str, categories: Sequence[
     name = str(fields["system_name"])
     for what, word in (("submitter", submitter), ("system_name", name)):
         _check_name(what, word)
-    return System(division=division, submitter=submitter, name=name, fields=fields)
+    return System(division=division, submitter=submitter, name=name, fields=fields, round=of or default_round())
 
 
 def with_recorded(system: System, record: RunRecord) -> System:

@@ -1,6 +1,6 @@
 """Demands on a result's accuracy folder beyond its scores: files, the shortened log and its hash, example images.
 
-Source: submission checker v4.1, ``check_accuracy_dir`` and ``check_extra_files``; ``truncate_accuracy_log.py``.
+Source: submission checkers from v4.1 on, ``check_accuracy_dir``, ``check_extra_files``; ``truncate_accuracy_log.py``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,12 @@ from mlbench.submission.scores import read_log_hash
 from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY, Benchmark
 from mlbench.system.documents import is_file, read_bytes
 
-LARGEST_LOG_BYTES = 10_240
 ELLIPSIS = b"\n\n...\n\n"
 """Stands where the middle of a shortened log was."""
 
-_IMAGES = ("4655", "2569", "1303", "109", "4509", "3009", "2179", "1826", "2094", "3340")
-"""Indices in the data set of the images that Stable Diffusion XL shows."""
 _CAPTIONS = "captions.txt"
-_WITH_IMAGES = "stable-diffusion-xl"
-
+_SHOWN = {"stable-diffusion-xl": "images", "wan-2.2-t2v-a14b": "videos"}
+"""Folder of what a workload shows of some samples, whose indices in the data set the round names."""
 
 _MODES = ("AccuracyOnly", "SubmissionRun")
 
@@ -37,20 +34,22 @@ def check_accuracy_folder(place: CheckedFolder, benchmark: Benchmark, scenario: 
         return
     known = (SUMMARY, DETAIL, ACCURACY_LOG, ACCURACY)
     if difference := describe_difference(place.folder, (), known):
-        message = f"{difference}; the official checker logs it."
-        yield place.finding("accuracy_extra_files", "", message, Reaction.ACCEPTS)
+        asks = place.entry.round.checks.extra_files
+        message = f"{difference}; the official checker {'logs' if asks else 'ignores'} it."
+        yield place.finding("accuracy_extra_files", "", message, Reaction.ACCEPTS, is_note=not asks)
     yield from _check_kind(place, scenario)
     yield from check_log(place, Reaction.REFUSES)
-    if benchmark.rules.name == _WITH_IMAGES:
-        yield from _check_images(place)
+    if kind := _SHOWN.get(benchmark.rules.name):
+        yield from _check_shown(place, kind)
 
 
 def _check_kind(place: CheckedFolder, scenario: Scenario) -> Iterator[TreeFinding]:
     """Look whether the log is one of an accuracy test of this scenario, as far as it says so."""
     log = place.folder / DETAIL
-    values = read_damaged_detail(log).values if is_file(log) else {}
+    detail = read_damaged_detail(log) if is_file(log) else None
+    values = detail.values if detail else {}
     mode, logged = values.get("effective_test_mode", _MODES[0]), values.get("effective_scenario", scenario.loadgen)
-    if values and (end := missing_end(values)):
+    if detail and values and (end := missing_end(detail)):
         message = f"has no {end}: it was cut off."
         yield place.finding("accuracy_log_end", DETAIL, message, Reaction.ACCEPTS)
     if mode not in _MODES or logged != scenario.loadgen:
@@ -68,9 +67,9 @@ def check_log(place: CheckedFolder, too_long: Reaction) -> Iterator[TreeFinding]
     log = place.folder / ACCURACY_LOG
     if not is_file(log):
         return
-    size = log.stat().st_size
-    if size > LARGEST_LOG_BYTES:
-        message = f"has {size} bytes; shorten it to at most {LARGEST_LOG_BYTES}, and keep the hash of the whole."
+    size, limit = log.stat().st_size, place.entry.round.files.accuracy_log_bytes
+    if size > limit:
+        message = f"has {size} bytes; shorten it to at most {limit}, and keep the hash of the whole."
         yield place.finding("accuracy_log_size", ACCURACY_LOG, message, too_long)
         return
     try:
@@ -85,12 +84,16 @@ def check_log(place: CheckedFolder, too_long: Reaction) -> Iterator[TreeFinding]
         yield place.finding("accuracy_log_digest", ACCURACY_LOG, message, Reaction.ACCEPTS)
 
 
-def _check_images(place: CheckedFolder) -> Iterator[TreeFinding]:
-    folder = place.folder / "images"
+def _check_shown(place: CheckedFolder, kind: str) -> Iterator[TreeFinding]:
+    """Yield which images or videos are missing; where the round names none, none is asked for."""
+    wanted: tuple[int, ...] = getattr(place.entry.round.files, kind)
+    if not wanted:
+        return
+    folder = place.folder / kind
     found = {name.split(".")[0] for name in list_files(folder)}
-    if missing := [name for name in _IMAGES if name not in found]:
-        message = f"lacks the images of samples {', '.join(missing)}."
-        yield place.finding("images", "images", message)
-    if not is_file(folder / _CAPTIONS):
+    if missing := [str(name) for name in wanted if str(name) not in found]:
+        message = f"lacks the {kind} of samples {', '.join(missing)}."
+        yield place.finding(kind, kind, message)
+    if kind == "images" and not is_file(folder / _CAPTIONS):
         message = "is missing; the official checker does not ask for it."
-        yield place.finding("captions", f"images/{_CAPTIONS}", message, Reaction.ACCEPTS)
+        yield place.finding("captions", f"{kind}/{_CAPTIONS}", message, Reaction.ACCEPTS)

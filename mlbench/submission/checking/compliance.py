@@ -2,37 +2,36 @@
 
 The official checker looks for words in ``verify_*.txt``. Here the logs of a test must agree with them too.
 
-Source: submission checker v4.1, ``check_compliance_dir``; compliance/nvidia, verify_performance.py of each test.
+Source: submission checkers v4.1 to v6.1, ``check_compliance_dir``; compliance/nvidia, verify_performance.py.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import DetailLog, read_detail, result_of
+from mlbench.rules.audit_config import seeds_of_test
 from mlbench.rules.compliance import AuditComparison, audit_settings, compare_performance, score_difference_percent
-from mlbench.rules.official import SEEDS
 from mlbench.submission.checking.accuracy_folder import check_log
 from mlbench.submission.checking.findings import CheckedFolder, Reaction, TreeFinding
-from mlbench.submission.checking.folder_files import describe_difference
+from mlbench.submission.checking.folder_files import describe_difference, list_files
 from mlbench.submission.checking.network_names import explain_name
-from mlbench.submission.checking.reactions import reaction_to
+from mlbench.submission.checking.reactions import JudgedLog, reaction_to
 from mlbench.submission.scores import read_printed
 from mlbench.submission.sources import Sources
 from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY
 from mlbench.submission.verdict import judge_log
 from mlbench.system.documents import is_file, read_text, refuse_odd_values
 
-COMPLIANCE = "compliance"
 VERIFY_PERFORMANCE, VERIFY_ACCURACY = "verify_performance.txt", "verify_accuracy.txt"
 BASELINE_SCORES, TEST_SCORES = "baseline_accuracy.txt", "compliance_accuracy.txt"
 PASS = "TEST PASS"
 
-_OF_OUTPUTS, _OF_TOKENS, _OF_SEEDS = "TEST01", "TEST06", "TEST05"
+_OF_OUTPUTS, _OF_TOKENS = "TEST01", "TEST06"
 _TOKEN_LINES = (
     ("First token check pass: True", "First token check pass: Skipped"),
     ("EOS check pass: True",),
@@ -54,7 +53,7 @@ def check_compliance(sources: Sources) -> Iterator[TreeFinding]:
     entry, tests = sources.entry, sources.benchmark.rules.compliance
     if entry.division == "open" or not tests:
         return
-    folder = entry.submitter_folder / COMPLIANCE / entry.system / entry.model / entry.scenario
+    folder = entry.compliance
     for name in tests:
         test = _Test(name=name, sources=sources, entry=entry, folder=folder / name)
         if not os.path.isdir(test.folder):
@@ -68,12 +67,22 @@ def check_compliance(sources: Sources) -> Iterator[TreeFinding]:
 
 
 def _check(test: _Test) -> Iterator[TreeFinding]:
+    described = test.entry.round.compliance.tests.get(test.name)
     if test.name == _OF_TOKENS:
         yield from _tokens(test)
+        return
+    if described and (file := str(described.values.get("file", ""))):
+        yield from _verdict(test, file.removeprefix(f"{test.name}/"))
         return
     yield from _performance(test)
     if test.name == _OF_OUTPUTS:
         yield from _outputs(test)
+
+
+def _verdict(test: _Test, name: str) -> Iterator[TreeFinding]:
+    """Look for the one file that the official checker reads of a test."""
+    if not _contains_pass(test.folder / name):
+        yield test.finding("compliance_accuracy", name, f"does not say {PASS!r}.")
 
 
 def _tokens(test: _Test) -> Iterator[TreeFinding]:
@@ -89,8 +98,7 @@ def _performance(test: _Test) -> Iterator[TreeFinding]:
     if not is_passed:
         yield test.finding("compliance_performance", VERIFY_PERFORMANCE, f"does not say {PASS!r}.")
     run = "performance/run_1"
-    if difference := describe_difference(test.folder / run, (SUMMARY, DETAIL), (ACCURACY_LOG,)):
-        yield test.finding("compliance_files", run, f"{difference}.")
+    yield from _files(test, run, (SUMMARY, DETAIL), (ACCURACY_LOG,))
     if not is_file(test.folder / run / DETAIL):
         return
     detail = read_detail(test.folder / run / DETAIL)
@@ -101,13 +109,23 @@ def _performance(test: _Test) -> Iterator[TreeFinding]:
     yield from _comparison(test, detail, says_passed=is_passed)
 
 
+def _files(test: _Test, name: str, required: Sequence[str], allowed: Sequence[str] = ()) -> Iterator[TreeFinding]:
+    """Yield which files a folder lacks, and which it must not hold, where the round's checker looks at those."""
+    asks = test.entry.round.checks.extra_files
+    if difference := describe_difference(test.folder / name, required, allowed):
+        finding = test.finding("compliance_files", name, f"{difference}.")
+        is_extra = not describe_difference(test.folder / name, required, list_files(test.folder / name))
+        yield finding.as_note() if is_extra and not asks else finding
+
+
 def _rules(test: _Test, detail: DetailLog) -> Iterator[TreeFinding]:
     """The log of a test is judged like that of any run; equal issue is asked of none."""
-    seeds = SEEDS.test05 if test.name == _OF_SEEDS else SEEDS.normal
+    seeds = seeds_of_test(test.name, test.entry.round)
     limits = dataclasses.replace(test.sources.limits, seeds=seeds, equal_issue=False)
+    log = JudgedLog(detail=detail, rules=test.sources.benchmark.rules, scenario=test.sources.scenario)
     for rule in judge_log(test.sources, detail, limits):
         if rule.required and not rule.passed:
-            reaction = reaction_to(rule, detail, test.sources.benchmark.rules)
+            reaction = reaction_to(rule, log)
             place = f"performance/run_1/{DETAIL}"
             yield test.finding(rule.rule, place, rule.fix or "See the log.", reaction, evidence=rule)
 
@@ -125,7 +143,7 @@ def _configuration(test: _Test, detail: DetailLog) -> Iterator[TreeFinding]:
 
 
 def _comparison(test: _Test, detail: DetailLog, *, says_passed: bool) -> Iterator[TreeFinding]:
-    scenario, reference = test.sources.scenario, test.sources.detail
+    scenario, reference = test.sources.measured, test.sources.detail
     logged = detail.values.get("effective_scenario")
     if logged != scenario.loadgen:
         message = f"is a log of {logged}, in a folder of {scenario.name}."
@@ -133,7 +151,8 @@ def _comparison(test: _Test, detail: DetailLog, *, says_passed: bool) -> Iterato
         return
     values = [result_of(each, scenario).value for each in (reference, detail)]
     if values[0] and values[1]:
-        compared = compare_performance(test.name, scenario, values[0], values[1])
+        is_inclusive = test.entry.round.compliance.are_test01_bounds_inclusive
+        compared = compare_performance(test.name, scenario, values[0], values[1], is_inclusive=is_inclusive)
         if says_passed and not compared.passed:
             message = _describe(compared)
             yield test.finding("compliance_margin", VERIFY_PERFORMANCE, message, Reaction.ACCEPTS)
@@ -155,19 +174,18 @@ def _outputs(test: _Test) -> Iterator[TreeFinding]:
         return
     is_passed, folder = _contains_pass(file), test.folder / "accuracy"
     wanted = (ACCURACY, ACCURACY_LOG, *(() if is_passed else (BASELINE_SCORES, TEST_SCORES)))
-    difference = describe_difference(folder, wanted)
-    if difference:
-        yield test.finding("compliance_files", "accuracy", f"{difference}.")
+    differences = [*_files(test, "accuracy", wanted)]
+    yield from differences
     yield from check_log(CheckedFolder(entry=test.entry, folder=folder), Reaction.ACCEPTS)
-    if not is_passed and not difference:
+    if not is_passed and all(each.is_note for each in differences):
         yield from _scores(test, folder)
 
 
 def _scores(test: _Test, folder: Path) -> Iterator[TreeFinding]:
     """Where outputs differ from run to run, the scores of the same samples must be close."""
-    benchmark = test.sources.benchmark
+    benchmark, is_plain = test.sources.benchmark, test.entry.round.checks.plain_scores
     for score in dict.fromkeys(target.score for target in benchmark.rules.targets):
-        one, other = (read_printed(folder / name, score) for name in (BASELINE_SCORES, TEST_SCORES))
+        one, other = (read_printed(folder / name, score, are_plain=is_plain) for name in (BASELINE_SCORES, TEST_SCORES))
         limit = score_difference_percent(score, benchmark.variant)
         if not one or not other:
             yield test.finding("compliance_accuracy", "accuracy", f"{score} is missing or 0 in one of the two files.")

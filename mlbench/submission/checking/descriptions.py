@@ -1,13 +1,12 @@
 """Demands on the description of a system.
 
-Source: submission checker v4.1, ``check_system_desc_id`` and ``is_system_over_network``.
+Source: submission checkers v4.1 to v6.1, ``check_system_desc_id`` and ``is_system_over_network``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from mlbench.errors import DataError
 from mlbench.submission.checking.findings import Reaction, TreeFinding, list_names
@@ -56,11 +55,11 @@ def _problems(entry: ResultEntry) -> Iterator[_Problem]:
     yield from _choices(fields)
     yield from _owner(fields, entry)
     yield from _network(fields, entry.division)
-    yield from _completeness(fields)
+    yield from _completeness(fields, entry.round.name)
     yield from _texts(fields)
 
 
-def _choices(fields: Mapping[str, Any]) -> Iterator[_Problem]:
+def _choices(fields: Mapping[str, object]) -> Iterator[_Problem]:
     status, system_type = fields.get("status"), fields.get("system_type")
     if not isinstance(status, str):
         yield "system_status", f"status is not a text; it is one of {', '.join(STATUSES)}.", Reaction.CRASHES
@@ -71,7 +70,7 @@ def _choices(fields: Mapping[str, Any]) -> Iterator[_Problem]:
         yield "system_type", message, Reaction.REFUSES
 
 
-def _owner(fields: Mapping[str, Any], entry: ResultEntry) -> Iterator[_Problem]:
+def _owner(fields: Mapping[str, object], entry: ResultEntry) -> Iterator[_Problem]:
     submitter, division = fields.get("submitter"), fields.get("division")
     if not isinstance(submitter, str):
         yield "system_submitter", f"submitter is not a text; the folder is {entry.submitter!r}.", Reaction.CRASHES
@@ -82,7 +81,7 @@ def _owner(fields: Mapping[str, Any], entry: ResultEntry) -> Iterator[_Problem]:
         yield "system_division", f"division is {division!r}, in a folder of {entry.division!r}.", Reaction.REFUSES
 
 
-def _network(fields: Mapping[str, Any], division: str) -> Iterator[_Problem]:
+def _network(fields: Mapping[str, object], division: str) -> Iterator[_Problem]:
     said = fields.get(IS_NETWORK)
     if said is not None and not isinstance(said, str):
         yield "system_network", f'{IS_NETWORK} is not a text; write "true" or leave it out.', Reaction.CRASHES
@@ -98,7 +97,7 @@ def _network(fields: Mapping[str, Any], division: str) -> Iterator[_Problem]:
         yield "network_category", message, Reaction.ACCEPTS
 
 
-def _completeness(fields: Mapping[str, Any]) -> Iterator[_Problem]:
+def _completeness(fields: Mapping[str, object], of: str) -> Iterator[_Problem]:
     if missing := [name for name in (*MEANINGFUL_FIELDS, *FREE_FIELDS) if name not in fields]:
         yield "system_fields", f"fields are missing: {', '.join(missing)}.", Reaction.REFUSES
     if empty := [name for name in MEANINGFUL_FIELDS if name in fields and not fields[name]]:
@@ -106,10 +105,10 @@ def _completeness(fields: Mapping[str, Any]) -> Iterator[_Problem]:
         yield "system_empty_fields", message, Reaction.REFUSES
     known = {*MEANINGFUL_FIELDS, *FREE_FIELDS, *NETWORK_FIELDS, *POWER_FIELDS, IS_NETWORK}
     if unknown := sorted({*fields} - known):
-        yield "system_unknown_fields", f"fields that v4.1 does not know: {list_names(unknown)}.", Reaction.ACCEPTS
+        yield "system_unknown_fields", f"fields that {of} does not know: {list_names(unknown)}.", Reaction.ACCEPTS
 
 
-def _texts(fields: Mapping[str, Any]) -> Iterator[_Problem]:
+def _texts(fields: Mapping[str, object]) -> Iterator[_Problem]:
     if odd := [name for name in TEXT_FIELDS if name in fields and not isinstance(fields[name], str)]:
         yield "system_texts", f"fields are not texts: {', '.join(odd)}.", Reaction.CRASHES
     if quoted := [name for name in _IN_CSV if '"' in str(fields.get(name, ""))]:

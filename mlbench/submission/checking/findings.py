@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from mlbench.submission.tree import ResultEntry
 
 
 class Reaction(StrEnum):
-    """The submission checker v4.1's reaction to a finding."""
+    """The reaction of the round's submission checker to a finding."""
 
     REFUSES = "refuses"
     ACCEPTS = "accepts"
@@ -36,6 +36,10 @@ class TreeFinding:
     """Whether it costs no result: the rules want it, and no checker asks."""
     evidence: RuleRecord | None = None
     """The rule that was applied to a log, with what was measured."""
+
+    def as_note(self) -> TreeFinding:
+        """Return the same as something that no checker asks for."""
+        return replace(self, official=Reaction.ACCEPTS, is_note=True)
 
     def concerns(self, path: str) -> bool:
         """Return whether a result, or a folder of results, is among those that it costs."""

@@ -1,44 +1,45 @@
 """Demands on a result's measurements folder, and on the code that it refers to.
 
-Source: submission checker v4.1, ``check_measurement_dir``.
+Source: submission checkers v4.1 to v6.1, ``check_measurement_dir``.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from mlbench.contracts.scenario import Scenario
 from mlbench.errors import DataError
 from mlbench.submission.checking.findings import CheckedFolder, Reaction, TreeFinding, list_names
-from mlbench.submission.checking.folder_files import list_files
-from mlbench.submission.checking.quirks import checker_quirks
 from mlbench.submission.configuration import read_equal_issue
-from mlbench.submission.tree import MLPERF_CONF, USER_CONF, Benchmark, ResultEntry
+from mlbench.submission.sources import CONFIGURATION
+from mlbench.submission.tree import (
+    MLPERF_CONF,
+    USER_CONF,
+    Benchmark,
+    ResultEntry,
+    code_folder,
+    fill_place,
+    has_code_by_model,
+)
 from mlbench.system.documents import is_file, read_json, read_text
 
-_REQUIRED_FILES = (MLPERF_CONF, USER_CONF, "README.md")
 _CALIBRATION = "calibration_process.adoc"
-_FIELDS = (
-    *("input_data_types", "retraining", "starting_weights_filename", "weight_data_types"),
-    "weight_transformations",
-)
 _STRICT_LINE = re.compile(r"[^.=]+\.[^.=]+\.[^.=]+=[^=]+")
 
 
 def check_equal_issue(entry: ResultEntry, benchmark: Benchmark, scenario: Scenario) -> Iterator[TreeFinding]:
     """Yield what keeps the configuration from saying that all samples were sent equally often, where the rules ask.
 
-    The official checker asks for it in the closed division, in three models only, and reads nothing but the
-    configuration.
+    It is asked for in rounds whose checker reads nothing but the configuration: in the closed division, in some models.
     """
-    if entry.division == "open" or not benchmark.rules.equal_issue:
+    checks = entry.round.checks
+    if entry.division == "open" or not benchmark.rules.equal_issue or checks.equal_issue_from != CONFIGURATION:
         return
     place = CheckedFolder(entry=entry, folder=entry.measurements)
-    is_strict = entry.division == "closed" and entry.model in checker_quirks().equal_issue_models
+    is_strict = entry.division == "closed" and entry.model in checks.equal_issue_models
     if is_strict:
         yield from _unreadable_lines(place)
     configured, _ = read_equal_issue(entry, benchmark.rules.name, scenario.loadgen)
@@ -56,7 +57,7 @@ def check_measurements(entry: ResultEntry) -> Iterator[TreeFinding]:
     if not os.path.isdir(folder):
         yield place.finding("measurements", "", "there is no such folder.")
         return
-    for name in _REQUIRED_FILES:
+    for name in entry.round.files.measurements:
         if not is_file(folder / name):
             yield place.finding("measurement_files", name, "is missing.")
         elif not (folder / name).stat().st_size:
@@ -68,10 +69,11 @@ def check_measurements(entry: ResultEntry) -> Iterator[TreeFinding]:
 
 
 def _description(place: CheckedFolder) -> Iterator[TreeFinding]:
-    entry, names = place.entry, list_files(place.folder)
-    found = [name for name in names if name.startswith(entry.system) and name.endswith(".json")]
+    entry, found = place.entry, place.entry.measurement_files
     if not found:
-        message = f"there is no {entry.system}*.json."
+        place_of = entry.round.layout.implementation
+        wanted = fill_place(place_of, entry.system, entry.model, entry.scenario).rpartition("/")[2]
+        message = f"there is no {wanted}."
         yield place.finding("measurement_description", "", message, Reaction.CRASHES)
         return
     if len(found) > 1:
@@ -88,33 +90,35 @@ def _description(place: CheckedFolder) -> Iterator[TreeFinding]:
         official = Reaction.REFUSES if isinstance(fields, list | str) else Reaction.CRASHES
         yield place.finding("measurement_description", file.name, "is not a JSON object.", official)
         return
-    if empty := _empty_fields(fields):
+    if empty := [name for name in entry.round.files.implementation_keys if not fields.get(name)]:
         message = f"fields are missing or empty: {', '.join(empty)}."
         yield place.finding("measurement_fields", file.name, message)
     yield from _code(entry, file)
 
 
-def _empty_fields(fields: Mapping[str, Any]) -> list[str]:
-    return [name for name in _FIELDS if not fields.get(name)]
-
-
 def _code(entry: ResultEntry, description: Path) -> Iterator[TreeFinding]:
-    """Look for the code: ``code/<model>`` is enough, and may be a file that names another folder."""
-    code, model = entry.submitter_folder / "code", entry.model
-    if is_file(code / model):
+    """Look for the code: the round's folder is enough; that of a model may be a file that names another folder."""
+    code, model = code_folder(entry.round), entry.model
+    folder = entry.submitter_folder / code
+    if not has_code_by_model(entry.round):
+        if not os.path.isdir(folder):
+            yield _code_finding(entry, f"there is no {code}.")
+        return
+    if is_file(folder / model):
         try:
-            model = read_text(code / model, what="name of a folder", replaces_errors=True, limit_bytes=4096).strip()
+            model = read_text(folder / model, what="name of a folder", replaces_errors=True, limit_bytes=4096).strip()
         except DataError as error:
-            yield _code_finding(entry, error.message.replace(str(code / model), f"code/{model}"))
+            yield _code_finding(entry, error.message.replace(str(folder / model), f"{code}/{model}"))
             return
     ending = f"_{entry.scenario}.json" if description.name.endswith(f"_{entry.scenario}.json") else ".json"
     implementation = description.name[len(entry.system) + 1 : -len(ending)]
-    if not any(os.path.exists(each) for each in (code / model, code / model / implementation)):
-        yield _code_finding(entry, f"there is no {'/'.join(filter(None, ('code', model, implementation)))}.")
+    if not any(os.path.exists(each) for each in (folder / model, folder / model / implementation)):
+        places = filter(None, (code, model, implementation))
+        yield _code_finding(entry, f"there is no {'/'.join(places)}.")
 
 
 def _code_finding(entry: ResultEntry, message: str) -> TreeFinding:
-    path = f"{entry.division}/{entry.submitter}/code"
+    path = f"{entry.division}/{entry.submitter}/{code_folder(entry.round)}"
     return TreeFinding(rule="code", path=path, message=message, loses=entry.path)
 
 

@@ -35,8 +35,7 @@ def check_power(place: CheckedFolder) -> Iterator[TreeFinding]:
             message = f"there is no {wanted}.* in the measurements folder, or up to three levels above it."
             yield place.finding("meter_files", "", message)
     try:
-        values = read_damaged_detail(entry.performance / DETAIL).values
-        read_watts(entry.performance / SPL, values)
+        read_watts(entry.performance / SPL, read_damaged_detail(entry.performance / DETAIL))
     except DataError as error:
         message = error.message.replace(f"{entry.performance}/", "")
         yield place.finding("power_readings", f"performance/run_1/{SPL}", message)

@@ -7,7 +7,6 @@ reads the logs of compliance tests.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from mlbench.loadgen.logs import DetailLog
 from mlbench.submission.system_fields import is_network_system
@@ -15,7 +14,7 @@ from mlbench.submission.system_fields import is_network_system
 _SUT_NAME = "Network SUT"
 
 
-def explain_name(description: Mapping[str, Any], detail: DetailLog) -> str:
+def explain_name(description: Mapping[str, object], detail: DetailLog) -> str:
     """Return what is wrong with the name of the system in a log, or nothing.
 
     Args:

@@ -1,6 +1,6 @@
 """The models and scenarios that the category of a system demands.
 
-Source: submission checker v4.1, ``get_required``.
+Source: submission checkers v4.1 to v6.1, ``get_required``.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from mlbench.errors import DataError
-from mlbench.rules.official import Category
+from mlbench.rules.round_parts import Category
 from mlbench.submission.checking.findings import TreeFinding
-from mlbench.submission.checking.quirks import checker_quirks
-from mlbench.submission.tree import Benchmark, ResultEntry, benchmark_of, scenario_of
+from mlbench.submission.tree import ResultEntry, benchmark_of, scenario_of
 from mlbench.system.documents import read_json_object
 
 
@@ -32,11 +31,11 @@ def check_scenarios(entries: Sequence[ResultEntry]) -> Iterator[TreeFinding]:
             continue  # an unknown model, or no description: findings of their own
         there = {scenario_of(entry).name for entry in found if _is_scenario(entry) and is_named_officially(entry)}
         path = found[0].path.rpartition("/")[0]
-        required = required_scenarios(benchmark, [each for each in Category if each in system_type.split(",")])
-        if missing := [name for name in required if name not in there]:
+        required = benchmark.required([each for each in Category if each in system_type.split(",")])
+        if missing := required.missing(there):
             message = f"lacks the required {', '.join(missing)}."
             yield TreeFinding(rule="required_scenarios", path=path, message=message, loses=path)
-        also = checker_quirks().also_required.get(found[0].model, {}).get(system_type, ())
+        also = found[0].round.checks.also_required.get(found[0].model, {}).get(system_type, ())
         if missing := [name for name in also if name not in there]:
             message = f"by mistake the official checker requires {', '.join(missing)} of a system for {system_type}."
             yield TreeFinding(rule="required_scenarios", path=path, message=message, loses=path, is_note=True)
@@ -44,13 +43,6 @@ def check_scenarios(entries: Sequence[ResultEntry]) -> Iterator[TreeFinding]:
 
 def _system_type(entry: ResultEntry) -> str:
     return str(read_json_object(entry.system_file, what="description").get("system_type"))
-
-
-def required_scenarios(benchmark: Benchmark, categories: Sequence[Category]) -> list[str]:
-    """Return the scenarios that a closed entry of a benchmark needs in these categories, in LoadGen's order."""
-    known = [each for each in categories if each in benchmark.rules.variants[benchmark.variant]]
-    wanted = {name for each in known for name in benchmark.rules.category_scenarios[each]}
-    return [name for name in benchmark.rules.scenarios if name in wanted]
 
 
 def is_named_officially(entry: ResultEntry) -> bool:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from mlbench.contracts.rules import Tokens
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import read_damaged_detail
 from mlbench.loadgen.scenarios import OFFICIAL
 from mlbench.records.run_record import ResultRecord, RuleRecord
-from mlbench.rules.official import Category
+from mlbench.rules.round_parts import Category
 from mlbench.submission.checking.accuracy_folder import check_accuracy_folder
 from mlbench.submission.checking.findings import CheckedFolder, Reaction, TreeFinding
 from mlbench.submission.checking.folder_files import describe_difference
 from mlbench.submission.checking.implementations import check_equal_issue
 from mlbench.submission.checking.metered import check_power
 from mlbench.submission.checking.network_names import explain_name
-from mlbench.submission.checking.quirks import checker_quirks
-from mlbench.submission.checking.reactions import reaction_to
+from mlbench.submission.checking.reactions import JudgedLog, reaction_to
 from mlbench.submission.checking.required import is_named_officially
 from mlbench.submission.counts import count_samples, make_result
 from mlbench.submission.power import SPL
@@ -29,7 +28,6 @@ from mlbench.submission.tree import (
     ACCURACY,
     ACCURACY_LOG,
     DETAIL,
-    SUMMARY,
     ResultEntry,
     benchmark_of,
     mapped_model,
@@ -41,7 +39,7 @@ from mlbench.system.documents import is_file, refuse_odd_values
 
 _LOGGED = frozenset(scenario.loadgen for scenario in OFFICIAL)
 _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
-_ROUND = "round"
+ROUND = "round"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +55,7 @@ class ResultCheck:
     @property
     def is_of_other_round(self) -> bool:
         """Return whether its logs are those of a round that is not judged."""
-        return any(each.rule == _ROUND for each in self.findings)
+        return any(each.rule == ROUND for each in self.findings)
 
 
 def check_result(entry: ResultEntry) -> ResultCheck:
@@ -66,8 +64,10 @@ def check_result(entry: ResultEntry) -> ResultCheck:
     try:
         with refuse_odd_values("its files"):
             sources = read_sources(entry)
-            samples = count_samples(sources.detail, sources.benchmark.rules, sources.scenario)
-            result = make_result(sources.detail, sources.benchmark.rules, sources.scenario, samples)
+            samples = count_samples(sources.detail, sources.benchmark.rules, sources.measured)
+            result = make_result(
+                sources.detail, sources.benchmark.rules, sources.scenario, samples, measured=sources.measured
+            )
             findings = [*_name_findings(place, sources), *_rule_findings(place, sources)]
             findings += [*_file_findings(place, sources), *_key_findings(place, sources)]
     except DataError as error:
@@ -78,9 +78,9 @@ def check_result(entry: ResultEntry) -> ResultCheck:
 
 def _explain_unread(place: CheckedFolder, error: DataError) -> TreeFinding:
     """Return the reason why a result cannot be read, such as the log of another scenario."""
-    entry = place.entry
+    entry, checks = place.entry, place.entry.round.checks
     if reason := explain_other_round(find_round(entry)):
-        return place.finding(_ROUND, "", reason)
+        return place.finding(ROUND, "", reason)
     try:
         detail, rules = read_damaged_detail(entry.performance / DETAIL), benchmark_of(entry).rules
         wanted = scenario_of(entry).name
@@ -88,9 +88,12 @@ def _explain_unread(place: CheckedFolder, error: DataError) -> TreeFinding:
         return place.finding("performance_log", "", error.message)
     logged = detail.values.get("effective_scenario")
     is_of_another = str(logged) in _LOGGED and logged != wanted and not detail.errors
-    is_taken = is_of_another and (rules.tokens is Tokens.MEASURED or detail.values.get("result_validity") == "VALID")
+    is_believed = checks.result_validity and (checks.token_result_validity or rules.tokens is not Tokens.MEASURED)
+    is_inferred = (logged, wanted) in checks.inferred
+    is_wrong = is_of_another and not (is_inferred and checks.counts_inferred)  # else the inference failed
+    is_taken = is_wrong and (not is_believed or detail.values.get("result_validity") == "VALID")
     reaction = Reaction.ACCEPTS if is_taken else Reaction.REFUSES
-    if is_of_another and logged in checker_quirks().inferred.get(wanted, ()):
+    if is_wrong and is_inferred:
         message = f"its log is one of {logged}: the official checker infers a result; measure {wanted} itself."
         return place.finding("inferred", "performance/run_1", message, reaction)
     return place.finding("performance_log", "", error.message, reaction)
@@ -109,7 +112,8 @@ def _name_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFindi
     log = entry.accuracy / DETAIL
     if is_file(log) and (message := explain_name(sources.description, read_damaged_detail(log))):
         yield place.finding("sut_name", f"accuracy/{DETAIL}", message, Reaction.ACCEPTS)
-    names = {checker_quirks().names.get(model, model) for model in official_benchmarks()}
+    of = entry.round
+    names = {of.checks.names.get(model, model) for model in official_benchmarks(of)}
     if (mapped := mapped_model(entry)) and mapped not in names:
         known = ", ".join(sorted(names))
         yield place.finding("model_mapping", "", f"is mapped to {mapped}; the official checker knows {known}.")
@@ -119,10 +123,13 @@ def _name_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFindi
 def _open_category(place: CheckedFolder, sources: Sources) -> Iterator[TreeFinding]:
     """Yield that a category has no such model, which the official checker asks in the open division too."""
     entry = place.entry
+    if entry.division != "open" and sources.benchmark.rules.name in entry.round.checks.unlisted:
+        message = f"the official checker of {entry.round} has no row for {entry.model}, and ends with a traceback."
+        yield place.finding("category_row", "", message, Reaction.CRASHES, is_note=True)
     names = str(sources.description.get("system_type")).split(",")
     known = sources.benchmark.rules.variants[sources.benchmark.variant]
     if entry.division == "open" and {*names} <= {*Category} and not {*names} & {*known}:
-        message = f"v4.1 has no {entry.model} for {', '.join(names)}."
+        message = f"{entry.round} has no {entry.model} for {', '.join(names)}."
         yield place.finding("category", "", message)
 
 
@@ -139,36 +146,48 @@ def _rule_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFindi
 
 def _key_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFinding]:
     """Yield that a log has no rate of samples: the official checker reads it in addition to a rate of tokens."""
-    key = sources.scenario.result_key
+    key = sources.measured.result_key
     if key not in sources.detail.values:
         message = f"has no {key}, which LoadGen logs next to the rate of tokens."
         yield place.finding("result_key", f"performance/run_1/{DETAIL}", message)
 
 
 def _reaction(rule: RuleRecord, sources: Sources) -> Reaction:
-    also = checker_quirks().also_required.get(sources.entry.model, {})
-    if rule.rule == "category" and sources.scenario.name in also.get(str(sources.description.get("system_type")), ()):
-        return Reaction.ACCEPTS
+    entry, rules, checks = sources.entry, sources.benchmark.rules, sources.entry.round.checks
+    if rule.rule == "category":
+        return _category_reaction(sources)
     if not rule.rule.startswith("accuracy."):
-        return reaction_to(rule, sources.detail, sources.benchmark.rules)
+        log = JudgedLog(detail=sources.detail, rules=rules, scenario=sources.scenario, is_open=entry.division == "open")
+        return reaction_to(rule, log)
     targets = [target for target in sources.targets if target.required]
-    is_met = are_met_officially(sources.entry.accuracy / ACCURACY, targets)
+    is_met = are_met_officially(entry.accuracy / ACCURACY, targets, are_plain=checks.plain_scores)
     return Reaction.ACCEPTS if is_met else Reaction.REFUSES
+
+
+def _category_reaction(sources: Sources) -> Reaction:
+    """It may want what the rules do not, and may not survive a model in a category that has none."""
+    checks, system_type = sources.entry.round.checks, str(sources.description.get("system_type"))
+    if sources.scenario.name in checks.also_required.get(sources.entry.model, {}).get(system_type, ()):
+        return Reaction.ACCEPTS
+    known = sources.benchmark.rules.variants[sources.benchmark.variant]
+    is_listed = not {*system_type.split(",")}.isdisjoint(known)
+    return Reaction.REFUSES if is_listed else Reaction(checks.wrong_category)
 
 
 def _file_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFinding]:
     entry = place.entry
-    allowed = (SUMMARY, DETAIL, ACCURACY_LOG, *([SPL] if entry.has_power else []))
+    allowed = (*entry.round.files.performance, ACCURACY_LOG, *([SPL] if entry.has_power else []))
     if difference := describe_difference(entry.performance, (), allowed):
-        yield place.finding("performance_extra_files", "performance/run_1", f"{difference}.")
+        finding = place.finding("performance_extra_files", "performance/run_1", f"{difference}.")
+        yield finding if entry.round.checks.extra_files else finding.as_note()
     accuracy = CheckedFolder(entry=entry, folder=entry.accuracy)
-    for found in check_accuracy_folder(accuracy, sources.benchmark, sources.scenario):
+    for found in check_accuracy_folder(accuracy, sources.benchmark, sources.measured):
         is_lenient = entry.division == "open" and found.rule != "accuracy_scores"
-        yield replace(found, official=Reaction.ACCEPTS, is_note=True) if is_lenient else found
+        yield found.as_note() if is_lenient else found
     if sources.test is None and is_file(entry.accuracy / ACCURACY):
         reasons = [each.reason for each in sources.unread if each.path == entry.accuracy / ACCURACY]
         message, is_open = reasons[0] if reasons else "contains no score.", entry.division == "open"
         reaction = Reaction.ACCEPTS if is_open else Reaction.REFUSES
         yield place.finding("accuracy_scores", f"accuracy/{ACCURACY}", message, reaction, is_note=is_open)
-    yield from check_equal_issue(entry, sources.benchmark, sources.scenario)
+    yield from check_equal_issue(entry, sources.benchmark, sources.measured)
     yield from check_power(place)

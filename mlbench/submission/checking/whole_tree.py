@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.records.run_record import ResultRecord
+from mlbench.rules.official import Round
 from mlbench.submission.checking.compliance import check_compliance
 from mlbench.submission.checking.descriptions import check_system
 from mlbench.submission.checking.findings import TreeFinding
 from mlbench.submission.checking.folders import check_root, check_submitter, submitters_of
 from mlbench.submission.checking.implementations import check_measurements
 from mlbench.submission.checking.required import check_scenarios
-from mlbench.submission.checking.results import ResultCheck, check_result
-from mlbench.submission.rounds import explain_other_tree
-from mlbench.submission.tree import ResultEntry, entries_of
+from mlbench.submission.checking.results import ROUND, ResultCheck, check_result
+from mlbench.submission.endpoints import explain_endpoints
+from mlbench.submission.rounds import entries_by_round, explain_other_tree, usual_round
+from mlbench.submission.tree import ResultEntry
 from mlbench.system.documents import inside
 
 
@@ -43,8 +45,10 @@ class TreeCheck:
 
     entries: Sequence[EntryCheck]
     findings: Sequence[TreeFinding]
+    round: Round
+    """That of most results, by which files and scenarios are judged."""
     other_round: str = ""
-    """Reason why nothing but the round was judged; empty: it is a tree of v4.1."""
+    """Reason why nothing but the round was judged; empty: the rules of the round are here."""
 
     @property
     def is_accepted(self) -> bool:
@@ -62,27 +66,30 @@ class TreeCheck:
         return sum(each.is_accepted_officially for each in self.entries)
 
 
-def check_tree(root: Path) -> TreeCheck:
-    """Check every result of a tree. Nothing in the tree is changed, inferred or moved.
+def check_tree(root: Path, of: Round | None = None) -> TreeCheck:
+    """Check every result of a tree. Nothing in the tree is changed or moved.
 
     Args:
         root: the folder that holds closed, open or network.
+        of: the round that it shall be of; None: that of most of its logs.
 
     Raises:
         UsageError: it is not such a tree, or a folder of it cannot be read.
     """
     with inside(root):
-        return _check(root)
+        return _check(root, of)
 
 
-def _check(root: Path) -> TreeCheck:
-    entries = entries_of(root)
+def _check(root: Path, asked: Round | None) -> TreeCheck:
+    found = entries_by_round(root, asked)
+    of = asked or usual_round([entry.round.name for entry in found])
+    entries = [entry for entry in found if not explain_endpoints(entry)]
     checks = {entry.path: check_result(entry) for entry in entries}
     if reason := explain_other_tree([entry for entry in entries if checks[entry.path].is_of_other_round], len(entries)):
-        return _refuse_tree(entries, checks, reason)
-    findings = [*check_root(root)]
+        return _refuse_tree(entries, checks, reason, of)
+    findings = [*check_root(root, of), *_left_out(found), *_of_other_rounds(entries, of)]
     for submitter in submitters_of(root):
-        findings += check_submitter(root, submitter)
+        findings += check_submitter(root, submitter, of)
     for system in {(each.submitter_folder, each.system): each for each in entries}.values():
         findings += check_system(system)
     for entry in entries:
@@ -90,14 +97,31 @@ def _check(root: Path) -> TreeCheck:
         findings += [*check_measurements(entry), *check.findings]
         if check.sources:
             findings += check_compliance(check.sources)
-    findings += check_scenarios(entries)
-    return TreeCheck(entries=_join(entries, checks, findings), findings=findings)
+    findings += check_scenarios(found)
+    return TreeCheck(entries=_join(entries, checks, findings), findings=findings, round=of)
 
 
-def _refuse_tree(entries: Sequence[ResultEntry], checks: Mapping[str, ResultCheck], reason: str) -> TreeCheck:
-    """Return the outcome for a tree of another round: what v4.1 asks of files and scenarios says nothing about it."""
-    findings = [TreeFinding(rule="round", path=".", message=reason, loses="")]
-    return TreeCheck(entries=_join(entries, checks, findings), findings=findings, other_round=reason)
+def _left_out(entries: Sequence[ResultEntry]) -> Iterator[TreeFinding]:
+    """Yield the results that another tool than LoadGen measured, which are not judged."""
+    for entry in entries:
+        if reason := explain_endpoints(entry):
+            yield TreeFinding(rule="endpoints", path=entry.path, message=reason, loses=entry.path).as_note()
+
+
+def _of_other_rounds(entries: Sequence[ResultEntry], of: Round) -> Iterator[TreeFinding]:
+    """Yield the results whose logs are of another round than the tree."""
+    for entry in entries:
+        if entry.round is not of:
+            message = f"its logs are of round {entry.round} by their seeds, and the tree is of {of}."
+            yield TreeFinding(rule=ROUND, path=entry.path, message=message, loses=entry.path)
+
+
+def _refuse_tree(
+    entries: Sequence[ResultEntry], checks: Mapping[str, ResultCheck], reason: str, of: Round
+) -> TreeCheck:
+    """Return the outcome for a tree of another round: what ours ask of files and scenarios says nothing about it."""
+    findings = [TreeFinding(rule=ROUND, path=".", message=reason, loses="")]
+    return TreeCheck(entries=_join(entries, checks, findings), findings=findings, other_round=reason, round=of)
 
 
 def _join(

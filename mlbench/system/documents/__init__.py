@@ -17,13 +17,16 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from io import BufferedReader
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from mlbench.errors import DataError, MlbenchError, first_line
+from mlbench.errors import DataError, first_line
 from mlbench.system.documents.door import DATA_BYTES, DEPTH, Budget, BudgetSpentError, Meter, foreign, reason_of
 from mlbench.system.documents.kinds import NOT_TEXT, kind_of_bytes, refusal
+from mlbench.system.guards import convert_errors, undo_on_error
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -53,13 +56,14 @@ _LONG_KEY = re.compile(rf"""(?<![\w"'-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\
 """TOML's key of many parts; tomllib's time grows with the square of their number."""
 
 
-_ROOTS: ContextVar[tuple[Path, ...]] = ContextVar("roots", default=())
+_ROOTS: ContextVar[tuple[str, ...]] = ContextVar("roots", default=())
+"""Absolute paths that end in a separator."""
 
 
 @contextmanager
 def inside(root: Path) -> Iterator[None]:
     """Keep all that is opened below a folder in it: links of a tree from somebody else lead to files of the user's."""
-    token = _ROOTS.set((*_ROOTS.get(), root.absolute()))
+    token = _ROOTS.set((*_ROOTS.get(), os.path.join(root.absolute(), "")))
     try:
         yield
     finally:
@@ -68,13 +72,19 @@ def inside(root: Path) -> Iterator[None]:
 
 def leads_out(path: Path) -> str:
     """Return the real path of what lies below the folder of an `inside` and leads out of it; of all else nothing."""
-    place = path.absolute()
     for root in _ROOTS.get():
-        if place.is_relative_to(root):
+        place = str(path.absolute())
+        if place.startswith(root) and _turns(root, place[len(root) :]):
             real = os.path.realpath(place)
             if not Path(real).is_relative_to(os.path.realpath(root)):
                 return real
     return ""
+
+
+def _turns(root: str, below: str) -> bool:
+    """Return whether a part of a path below a root is a link or leads up; where none is, the path stays below."""
+    parts = below.split(os.sep)
+    return ".." in parts or any(os.path.islink(root + each) for each in accumulate(parts, os.path.join))
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -83,22 +93,19 @@ def open_regular(path: Path) -> BufferedReader:
     Raises:
         OSError: it cannot be opened, is a folder, a pipe or a device, or leads out of the folder of an `inside`.
     """
-    if target := leads_out(path):
-        raise OSError(errno.EXDEV, f"it leads out of its folder, to {target}")
     try:
+        if target := leads_out(path):
+            raise OSError(errno.EXDEV, f"it leads out of its folder, to {target}")
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without: a pipe waits for a writer
     except ValueError:  # a NUL, or half of a surrogate pair
         raise OSError(errno.EINVAL, "no path") from None
-    try:
+    with undo_on_error(partial(os.close, descriptor)):
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "no regular file")
         return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
 
 
 def open_to_copy(path: Path) -> BufferedReader:
@@ -320,14 +327,12 @@ def refuse_odd_values(what: str) -> Iterator[None]:
     Args:
         what: the work is done on, for the message.
     """
-    try:
+
+    def refuse(error: Exception) -> DataError:
+        return DataError(f"{what}: a value is of the wrong kind: {type(error).__name__}: {first_line(error)}.")
+
+    with convert_errors(refuse):
         yield
-    except MlbenchError:
-        raise
-    except Exception as error:  # as behind every door: what odd values raise cannot be listed
-        raise DataError(
-            f"{what}: a value is of the wrong kind: {type(error).__name__}: {first_line(error)}."
-        ) from error
 
 
 def first_problem(error: ValidationError, *, whole: str = "the file") -> str:

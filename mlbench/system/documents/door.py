@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mlbench.errors import DataError, MlbenchError, describe_error, first_line
+from mlbench.errors import DataError, describe_error, first_line
 from mlbench.system.documents.kinds import refusal
+from mlbench.system.guards import convert_errors
 
 DEPTH = 100
 """Arrays and tables inside each other, at most."""
@@ -84,14 +85,14 @@ def foreign(
     Raises:
         DataError: anything but a `MlbenchError` was raised inside; that passes as it is.
     """
-    try:
-        yield Meter(budget or Budget())
-    except MlbenchError:
-        raise
-    except Exception as error:  # what parsers raise for foreign bytes cannot be listed
+
+    def refuse(error: Exception) -> DataError:
         place = origin if isinstance(origin, Path) else path
         message = f"{origin} {failure}: {reason_of(error)}."
-        raise (refusal(place, message, hint=hint) if place else DataError(message, hint=hint)) from error
+        return refusal(place, message, hint=hint) if place else DataError(message, hint=hint)
+
+    with convert_errors(refuse):
+        yield Meter(budget or Budget())
 
 
 def reason_of(error: Exception) -> str:

@@ -10,8 +10,10 @@ from mlbench.toolkit.language.hugging_face import (
 )
 from mlbench.toolkit.language.language_profiles import LanguageFilesProfile, LanguageProfile, ShippedLanguageProfile
 from mlbench.toolkit.language.network import LanguageNetwork
-from mlbench.toolkit.language.prompt_datasets import RandomPrompts, StoredPrompts, check_count
-from mlbench.toolkit.language.rouge import ROUGE_SCORES, Sentences, text_scores
+from mlbench.toolkit.language.prompt_datasets import AnsweredPrompts, RandomPrompts, StoredPrompts, check_count
+from mlbench.toolkit.language.quantization import read_scheme
+from mlbench.toolkit.language.rouge import ROUGE_SCORES, Sentences, check_sentences, text_scores
+from mlbench.toolkit.language.summary_metric import SummaryMetric
 from mlbench.toolkit.language.tables import ColumnTable, read_table
 from mlbench.toolkit.language.token_metric import TokenMetric
 from mlbench.toolkit.language.token_program import TokenProgram
@@ -21,6 +23,7 @@ from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE, open_tokeni
 __all__ = [
     "ROUGE_SCORES",
     "TOKENIZER_FILE",
+    "AnsweredPrompts",
     "CacheShape",
     "ColumnTable",
     "LanguageFilesProfile",
@@ -30,16 +33,19 @@ __all__ = [
     "Sentences",
     "ShippedLanguageProfile",
     "StoredPrompts",
+    "SummaryMetric",
     "TokenMetric",
     "TokenProgram",
     "check_config",
     "check_count",
     "check_memory",
+    "check_sentences",
     "decode_answers",
     "language_graphs",
     "listed_weights",
     "open_tokenizer",
     "read_logged_tokens",
+    "read_scheme",
     "read_table",
     "read_tokenizer",
     "text_scores",

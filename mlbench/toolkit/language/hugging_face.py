@@ -59,9 +59,18 @@ def read_config(folder: Path) -> ModelDescription:
     if os.path.isdir(folder) and not os.path.lexists(path):
         raise refusal(folder, f"model description cannot be read: {path}: {os.strerror(errno.ENOENT)}.", hint=_FOLDER)
     config = read_json_object(path, what="model description")
-    rope = config.get("rope_parameters")
-    inner = rope if isinstance(rope, dict) else {}  # where transformers 5 keeps rope_theta
-    return ModelDescription({**inner, **config})
+    return _describe(config)
+
+
+def _describe(config: JsonObject) -> ModelDescription:
+    """Return a description with the angles of positions as transformers 5 writes them: ``rope_parameters``.
+
+    Before, they were the entries ``rope_scaling`` and ``rope_theta``.
+    """
+    entries = (config.get(name) for name in ("rope_scaling", "rope_parameters"))
+    rope = {name: value for entry in entries if isinstance(entry, dict) for name, value in entry.items()}
+    base = {"rope_theta": config["rope_theta"]} if "rope_theta" in config else {}
+    return ModelDescription({**rope, **config, "rope_parameters": {**base, **rope}})
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -18,6 +18,7 @@ from mlbench.toolkit.language.hugging_face import (
     read_config,
     weights_fingerprint,
 )
+from mlbench.toolkit.language.quantization import read_scheme
 from mlbench.toolkit.language.token_program import TokenProgram
 from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE
 from mlbench.toolkit.official_form import list_deviations
@@ -123,6 +124,11 @@ class LanguageFilesProfile(UserFilesProfile[F_co], LanguageProfile):
     def folder(self) -> Path | None:
         """The Hugging Face folder; None for random weights."""
         return Path(self.options.weights) if self.options.weights else None
+
+    @property
+    def stores(self) -> str:
+        """Quantisation of the folder's weights, which torch's graphs refuse; raises `DataError` as `read_scheme`."""
+        return read_scheme(self.folder) if self.folder else ""
 
     def check(self) -> None:
         """Raise `UsageError` for options that are missing or not used."""

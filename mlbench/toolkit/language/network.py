@@ -19,7 +19,8 @@ from mlbench.system.documents import read_json_object
 from mlbench.toolkit.files import refuse_unread, verify_file
 from mlbench.toolkit.language.graphs import CacheShape, language_graphs
 from mlbench.toolkit.language.hugging_face import check_config, check_memory, stored_weights
-from mlbench.toolkit.module_graph import module_of
+from mlbench.toolkit.language.quantization import refuse_quantised
+from mlbench.toolkit.module_graph import build_seeded, module_of
 
 RANDOM_SEED = 0
 
@@ -102,11 +103,13 @@ class LanguageNetwork:
         Raises:
             DataError: a file is missing, damaged or another than its checksum says, the weights are not all there, or
                 they have no room in memory.
+            UsageError: they are quantised.
         """
         import psutil
         import torch
 
         dtype = _DTYPES.get(precision, "float32")
+        refuse_quantised(folder)
         check_memory(folder, psutil.virtual_memory().available, dtype)
         for name, checksum in sha256.items():
             verify_file(folder / name, sha256=checksum, what="model file")
@@ -130,11 +133,9 @@ class LanguageNetwork:
 
     def random(self, config: Config) -> Any:
         """Return the network with seeded weights, fp32, in eval mode; the global generator stays as it was."""
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(RANDOM_SEED)
-            return self.prepared(self._class(self._class.config_class(**config)).float().eval())
+        return build_seeded(
+            lambda: self.prepared(self._class(self._class.config_class(**config)).float().eval()), seed=RANDOM_SEED
+        )
 
     def _class_at(self, folder: Path, dtype: str) -> Any:
         """Return the class, told which weights transformers is to keep in fp32.

@@ -1,17 +1,22 @@
-"""Data sets of prompts that are token ids already."""
+"""Data sets whose prompts are token ids already."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
 
-from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.generation import Prompt
 from mlbench.errors import DataError
+from mlbench.system.documents import DATA_BYTES, read_bytes
+from mlbench.toolkit.datasets import StoredSamples
+from mlbench.toolkit.language.tables import read_table
 
 RANDOM_SEED = 0
 
 
-class StoredPrompts(Dataset):
+class StoredPrompts(StoredSamples[Prompt]):
     """Prompts that all stay in memory; each sample is one."""
 
     def __init__(self, prompts: Sequence[Prompt], *, longest: int, count: int | None, fingerprint: str) -> None:
@@ -30,24 +35,32 @@ class StoredPrompts(Dataset):
         for index, prompt in enumerate(prompts):
             if len(prompt.tokens) > longest:
                 raise DataError(f"the prompt of sample {index} has {len(prompt.tokens)} tokens, more than {longest}.")
-        self._prompts = prompts
-        self.count = self.performance_count = len(prompts)
-        self._fingerprint = fingerprint
+        super().__init__(prompts, fingerprint)
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the data."""
-        return self._fingerprint
 
-    def load(self, indices: Sequence[int]) -> None:
-        """Do nothing: token ids take little."""
+class AnsweredPrompts(StoredPrompts):
+    """Rows of a table that has prompts as tokens in ``tok_input``, and in ``output`` the texts of right answers."""
 
-    def unload(self, indices: Sequence[int]) -> None:
-        """Do nothing."""
+    most_tokens: ClassVar[int]
+    """Tokens that an official prompt may have."""
 
-    def sample(self, index: int) -> Prompt:
-        """Return a prompt."""
-        return self._prompts[index]
+    def __init__(self, data: Path, *, longest: int | None = None, count: int | None = None) -> None:
+        """Read the prompts and the answers.
+
+        Args:
+            data: the table, as a pickle or as JSON; no other column is read.
+            longest: tokens that a prompt may have; None: those of an official one.
+            count: how many rows there must be; None for any number.
+
+        Raises:
+            DataError: the file is missing, corrupt or of another format, holds another number of rows, or a prompt is
+                empty or too long.
+        """
+        table = read_table(data, texts=("output",), tokens=("tok_input",))
+        prompts = [Prompt(tokens=tokens) for tokens in table.tokens["tok_input"]]
+        fingerprint = hashlib.sha256(read_bytes(data, what="table", limit_bytes=DATA_BYTES)).hexdigest()
+        super().__init__(prompts, longest=longest or self.most_tokens, count=count, fingerprint=fingerprint)
+        self.references: Sequence[str] = table.texts["output"]
 
 
 class RandomPrompts(StoredPrompts):

@@ -11,6 +11,8 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from mlbench.errors import UsageError
+
 logger = logging.getLogger(__name__)
 
 Sentences = Callable[[str], Sequence[str]]
@@ -57,6 +59,15 @@ def sentences_used() -> str:
         with place.join(name).open() as file:
             digest.update(file.read())
     return f"NLTK {nltk.__version__}, punkt_tab {digest.hexdigest()[:16]}"
+
+
+def check_sentences(workload: str) -> None:
+    """Raise `UsageError` where NLTK's sentence data is missing, for a workload with a target that needs it."""
+    if punkt_sentences() is None:
+        raise UsageError(
+            f"the scores of {workload} need NLTK's sentence data, which is not installed.",
+            hint="Install it: python -m nltk.downloader punkt_tab",
+        )
 
 
 def sentence_lines(text: str, sentences: Sentences | None) -> str:

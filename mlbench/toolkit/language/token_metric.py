@@ -6,8 +6,7 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
-from mlbench.contracts.precision import Precision
+from mlbench.contracts.metric import LoggedReply, Metric, Target
 from mlbench.contracts.workload import Profile
 from mlbench.toolkit.language.rouge import NO_SENTENCES, Sentences, sentences_used, unsplit
 from mlbench.toolkit.language.token_replies import read_logged_tokens, token_difference, token_limits
@@ -21,6 +20,7 @@ _PRINTED_NAMES = {
     "ROUGE1": "rouge1",
     "ROUGE2": "rouge2",
     "ROUGEL": "rougeL",
+    "ROUGELSUM": "rougeLsum",
     "GEN_LEN": "gen_len",
     "TOKENS_PER_SAMPLE": "tokens_per_sample",
     "gsm8k_accuracy": "gsm8k",
@@ -29,15 +29,13 @@ _PRINTED_NAMES = {
 """The official scripts' names of scores that differ from the submission checker's."""
 
 
-_OF_SENTENCES = "rougeLsum", "GEN_LEN"
-"""Scores that depend on how a text is split; the first is missing where it is not."""
-
-
 class TokenMetric(Metric):
     """Scores replies of tokens; a subclass says how."""
 
     printed: ClassVar[tuple[str, ...]]
     """The scores that the official script prints, in its order; the names are the submission checker's."""
+    of_sentences: ClassVar[tuple[str, ...]] = ("rougeLsum", "GEN_LEN")
+    """Scores that depend on how a text is split; the first is missing where it is not."""
 
     def __init__(  # noqa: PLR0913 - what is compared with, and how replies are stored
         self,
@@ -64,7 +62,7 @@ class TokenMetric(Metric):
         self.tokenizer = tokenizer
         self.sentences = sentences
         self._dtype = dtype
-        self._profile = profile
+        self.reply_limits = token_limits(profile)
 
     def tokens(self, replies: Sequence[LoggedReply]) -> Mapping[int, np.ndarray]:
         """Return the tokens of the first reply to each sample; see `read_logged_tokens`."""
@@ -79,11 +77,11 @@ class TokenMetric(Metric):
     def computed_with(self) -> Mapping[str, str]:
         """Return the splitter of sentences, which is data of NLTK's, and its version."""
         used = sentences_used() if self.sentences is None else NO_SENTENCES if self.sentences is unsplit else ""
-        return dict.fromkeys(_OF_SENTENCES, used) if used else {}
+        return dict.fromkeys(self.of_sentences, used) if used else {}
 
     def as_computed(self, computed_with: Mapping[str, str], scores: Collection[str]) -> Self:
         """Return a metric without a splitter, where the earlier one had none; records did not always say so."""
-        had_none = NO_SENTENCES in computed_with.values() or (not computed_with and _OF_SENTENCES[0] not in scores)
+        had_none = NO_SENTENCES in computed_with.values() or (not computed_with and self.of_sentences[0] not in scores)
         other = copy.copy(self)
         other.sentences = unsplit if had_none and self.sentences is None else self.sentences
         return other
@@ -95,7 +93,3 @@ class TokenMetric(Metric):
     def difference(self, reply: bytes, reference: bytes) -> float:
         """Return the difference of two answers; see `token_difference`."""
         return token_difference(reply, reference, dtype=self._dtype)
-
-    def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return the limits of the profile; see `token_limits`."""
-        return token_limits(self._profile)[precision]

@@ -50,12 +50,11 @@ def read_logged_tokens(replies: Sequence[LoggedReply], *, samples: int, dtype: s
     found: dict[int, np.ndarray] = {}
     element = np.dtype(dtype).newbyteorder("<")
     for reply in replies:
-        if not 0 <= reply.index < samples:
-            raise InvalidRunError(f"sample {reply.index} was answered, but there are {samples} samples.")
+        reply.check_index(samples)
         if reply.index in found:
             continue
         if len(reply.data) % element.itemsize:
-            raise InvalidRunError(f"the reply to sample {reply.index} has {len(reply.data)} bytes, not {dtype} tokens.")
+            raise reply.size_error(f"{dtype} tokens")
         found[reply.index] = tokens = np.frombuffer(reply.data, element)
         if tokens.size and not 0 <= tokens.min() <= tokens.max() < 2**31:
             wrong = tokens[(tokens < 0) | (tokens >= 2**31)][0]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import struct
 
 from mlbench.execution.processes.supervisor import prctl
+from mlbench.toolkit.sandbox.calls import CALLS, require_known_machine
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -27,23 +27,10 @@ _PR_SET_KEEPCAPS, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 8, 22
 _PR_CAP_AMBIENT_RAISE = 2
 _SECCOMP_MODE_FILTER = 2
 
-_PIVOT_ROOT, _CAPSET, _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 155, 126, 442, 444, 445, 446
-
 CAP_DAC_READ_SEARCH = 2
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-def is_x86_64() -> bool:
-    """Return whether the numbers of system calls are those here and in `seccomp`."""
-    return os.uname().machine == "x86_64"
-
-
-def require_x86_64() -> None:
-    """Raise OSError on another machine."""
-    if not is_x86_64():
-        raise OSError(errno.ENOSYS, f"only for x86-64, not {os.uname().machine}")
 
 
 def _check_call(what: str, result: int) -> int:
@@ -53,9 +40,10 @@ def _check_call(what: str, result: int) -> int:
     return result
 
 
-def _syscall(what: str, number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
+def _syscall(name: str, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
+    require_known_machine()
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
-    return _check_call(what, _libc.syscall(ctypes.c_long(number), *words))
+    return _check_call(name, _libc.syscall(ctypes.c_long(CALLS[name]), *words))
 
 
 def unshare(flags: int) -> None:
@@ -73,12 +61,12 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
 def make_read_only(folder: str) -> None:
     """Make a mount and all below it read-only, without devices and without set-user-id programs."""
     attributes = struct.pack("=4Q", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0, 0, 0)
-    _syscall("mount_setattr", _MOUNT_SETATTR, _AT_FDCWD, folder.encode(), _AT_RECURSIVE, attributes, len(attributes))
+    _syscall("mount_setattr", _AT_FDCWD, folder.encode(), _AT_RECURSIVE, attributes, len(attributes))
 
 
 def pivot_here() -> None:
     """Make the current folder, a mount, the root, and let go of the old one."""
-    _syscall("pivot_root", _PIVOT_ROOT, b".", b".")
+    _syscall("pivot_root", b".", b".")
     _check_call("umount2", _libc.umount2(b".", ctypes.c_int(MNT_DETACH)))
     os.chdir("/")
 
@@ -110,7 +98,7 @@ def keep_capabilities(capabilities: int = 0) -> None:
     """
     header = struct.pack("=Ii", 0x20080522, 0)  # version 3, this thread
     low, high = capabilities & 0xFFFFFFFF, capabilities >> 32
-    _syscall("capset", _CAPSET, header, struct.pack("=6I", low, low, low, high, high, high))
+    _syscall("capset", header, struct.pack("=6I", low, low, low, high, high, high))
     for capability in range(64):
         if capabilities >> capability & 1:
             prctl("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability)
@@ -127,21 +115,21 @@ def filter_calls(program: bytes) -> None:
 def landlock_version() -> int:
     """Return the version of Landlock's interface; 0 where the kernel has none or has it switched off."""
     try:
-        return _syscall("landlock", _LANDLOCK_CREATE, None, 0, 1)
+        return _syscall("landlock_create_ruleset", None, 0, 1)
     except OSError:
         return 0
 
 
 def landlock_ruleset(attributes: bytes) -> int:
     """Return a descriptor of a new ruleset."""
-    return _syscall("landlock", _LANDLOCK_CREATE, attributes, len(attributes), 0)
+    return _syscall("landlock_create_ruleset", attributes, len(attributes), 0)
 
 
 def landlock_allow(ruleset: int, rights: int, path: int) -> None:
     """Allow these rights below a path, which is an open descriptor."""
-    _syscall("landlock", _LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", rights, path), 0)
+    _syscall("landlock_add_rule", ruleset, 1, struct.pack("=Qi", rights, path), 0)
 
 
 def landlock_restrict(ruleset: int) -> None:
     """Put this process and all it starts under a ruleset; `gain_no_privileges` comes first."""
-    _syscall("landlock", _LANDLOCK_RESTRICT, ruleset, 0)
+    _syscall("landlock_restrict_self", ruleset, 0)

@@ -1,4 +1,4 @@
-"""The system calls that programs in the sandbox do without, as a seccomp filter for x86-64."""
+"""The system calls that programs in the sandbox do without, as a seccomp filter."""
 
 from __future__ import annotations
 
@@ -7,100 +7,8 @@ import functools
 import struct
 from collections.abc import Iterable
 
-CALLS = {
-    "sched_setparam": 142,
-    "sched_setscheduler": 144,
-    "setpriority": 141,
-    "sched_setaffinity": 203,
-    "sched_setattr": 314,
-    "ioprio_set": 251,
-    "prlimit64": 302,
-    "kill": 62,
-    "tkill": 200,
-    "tgkill": 234,
-    "rt_sigqueueinfo": 129,
-    "rt_tgsigqueueinfo": 297,
-    "pidfd_send_signal": 424,
-    "pidfd_open": 434,
-    "socket": 41,
-    "mmap": 9,
-    "fcntl": 72,
-    "setsockopt": 54,
-    "prctl": 157,
-    "inotify_add_watch": 254,
-    "fanotify_init": 300,
-    "vmsplice": 278,
-    "splice": 275,
-    "tee": 276,
-    "clone": 56,
-    "clone3": 435,
-    "io_uring_setup": 425,
-    "truncate": 76,
-    "chmod": 90,
-    "fchmod": 91,
-    "fchmodat": 268,
-    "fchmodat2": 452,
-    "chown": 92,
-    "lchown": 94,
-    "fchown": 93,
-    "fchownat": 260,
-    "utime": 132,
-    "utimes": 235,
-    "futimesat": 261,
-    "utimensat": 280,
-    "setxattr": 188,
-    "lsetxattr": 189,
-    "fsetxattr": 190,
-    "removexattr": 197,
-    "lremovexattr": 198,
-    "fremovexattr": 199,
-    "shmget": 29,
-    "shmat": 30,
-    "shmctl": 31,
-    "semget": 64,
-    "semop": 65,
-    "semctl": 66,
-    "semtimedop": 220,
-    "msgget": 68,
-    "msgsnd": 69,
-    "msgrcv": 70,
-    "msgctl": 71,
-    "mq_open": 240,
-    "mq_unlink": 241,
-    "ptrace": 101,
-    "process_vm_readv": 310,
-    "process_vm_writev": 311,
-    "process_madvise": 440,
-    "pidfd_getfd": 438,
-    "kcmp": 312,
-    "move_pages": 279,
-    "migrate_pages": 256,
-    "add_key": 248,
-    "request_key": 249,
-    "keyctl": 250,
-    "bpf": 321,
-    "perf_event_open": 298,
-    "userfaultfd": 323,
-    "memfd_create": 319,
-    "memfd_secret": 447,
-    "open_by_handle_at": 304,
-    "mount": 165,
-    "umount2": 166,
-    "pivot_root": 155,
-    "chroot": 161,
-    "unshare": 272,
-    "setns": 308,
-    "open_tree": 428,
-    "move_mount": 429,
-    "fsopen": 430,
-    "fsconfig": 431,
-    "fsmount": 432,
-    "fspick": 433,
-    "mount_setattr": 442,
-    "quotactl": 179,
-    "syslog": 103,
-    "acct": 163,
-}
+from mlbench.toolkit.sandbox.calls import ARCHITECTURE, CALLS, REFUSED
+
 NEWEST = 462
 """`mseal`; calls that came after it are answered as by a kernel without them."""
 
@@ -119,7 +27,7 @@ _OF_OTHERS = {
 _BY_ARGUMENT = {"clone", "mmap", "fcntl", "setsockopt", "prctl"}
 """Refused with some arguments."""
 
-_ALWAYS = CALLS.keys() - _SELF_ONLY - _SIGNALS - _OF_OTHERS - _MISSING - _BY_ARGUMENT - {"truncate"}
+_ALWAYS = REFUSED - _SELF_ONLY - _SIGNALS - _OF_OTHERS - _MISSING - _BY_ARGUMENT - {"truncate"}
 """Among them all that holds memory which no limit counts: System V's segments and messages, files without a name,
 attributes of files, watches, and sockets that queue unread data.
 """
@@ -134,7 +42,8 @@ _NAMESPACES = 0x7E020000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ARGUMENT_BYTES = 8
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_X86_64, _X32_BIT = 0xC000003E, 0x40000000
+_X32_BIT = 0x40000000
+"""Set in the numbers of calls with short pointers on x86-64; no other machine has such numbers."""
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
 
@@ -170,7 +79,7 @@ def _assemble(rules: list[bytes]) -> bytes:
     return b"".join(
         [
             _step(_LOAD, _ARCHITECTURE_AT),
-            _step(_EQUAL, _X86_64, 1, 0),
+            _step(_EQUAL, ARCHITECTURE, 1, 0),
             _step(_RETURN, _KILL),
             _step(_LOAD, _NUMBER_AT),
             _step(_AT_LEAST, _X32_BIT, 0, 1),
@@ -178,10 +87,7 @@ def _assemble(rules: list[bytes]) -> bytes:
             _step(_AT_LEAST, NEWEST + 1, 0, 1),
             _step(_RETURN, _REFUSE | errno.ENOSYS),
             *rules,
-            _step(_EQUAL, CALLS["clone"], 0, 3),
-            _step(_LOAD, _ARGUMENTS_AT),
-            _step(_ANY_BIT, _NAMESPACES, 0, 1),
-            _step(_RETURN, _REFUSE | errno.EPERM),
+            *_refuse_if("clone", [(0, _ANY_BIT, _NAMESPACES)]),
             _step(_RETURN, _ALLOW),
         ]
     )
@@ -207,21 +113,22 @@ def _refuse_if(name: str, conditions: list[tuple[int, int, int]]) -> list[bytes]
     for left, (argument, comparison, value) in zip(range(len(conditions) - 1, -1, -1), conditions, strict=True):
         tests.append(_step(_LOAD, _ARGUMENTS_AT + argument * _ARGUMENT_BYTES))
         tests.append(_step(comparison, value, 0, 2 * left + 1))
-    body = [*tests, _step(_RETURN, _REFUSE | errno.EPERM), _step(_LOAD, _NUMBER_AT)]
-    return [_step(_EQUAL, CALLS[name], 0, len(body)), *body]
+    return _only_for(name, [*tests, _step(_RETURN, _REFUSE | errno.EPERM), _step(_LOAD, _NUMBER_AT)])
 
 
 def _refuse(names: Iterable[str], error: int = errno.EPERM) -> list[bytes]:
-    return [
-        step for name in sorted(names) for step in (_step(_EQUAL, CALLS[name], 0, 1), _step(_RETURN, _REFUSE | error))
-    ]
+    return [step for name in sorted(names) for step in _only_for(name, [_step(_RETURN, _REFUSE | error)])]
 
 
 def _refuse_unless(name: str, first_argument: set[int]) -> list[bytes]:
     """Refuse a call unless its first argument, 32 bits wide, is one of these."""
     allowed = [step for value in first_argument for step in (_step(_EQUAL, value, 0, 1), _step(_RETURN, _ALLOW))]
-    body = [_step(_LOAD, _ARGUMENTS_AT), *allowed, _step(_RETURN, _REFUSE | errno.EPERM)]
-    return [_step(_EQUAL, CALLS[name], 0, len(body)), *body]
+    return _only_for(name, [_step(_LOAD, _ARGUMENTS_AT), *allowed, _step(_RETURN, _REFUSE | errno.EPERM)])
+
+
+def _only_for(name: str, steps: list[bytes]) -> list[bytes]:
+    """Return steps that other calls pass by; none for a call that this machine does not have."""
+    return [_step(_EQUAL, CALLS[name], 0, len(steps)), *steps] if name in CALLS else []
 
 
 def _step(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:

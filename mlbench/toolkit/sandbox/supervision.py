@@ -13,7 +13,8 @@ import time
 from typing import NoReturn
 
 from mlbench.execution.processes.supervisor import adopt_orphans, descendants, end_descendants
-from mlbench.toolkit.sandbox import landlock, linux, memory_folder, namespaces
+from mlbench.toolkit.sandbox import landlock, memory_folder, namespaces
+from mlbench.toolkit.sandbox.calls import CALLS, require_known_machine
 from mlbench.toolkit.sandbox.control_group import ControlGroup
 from mlbench.toolkit.sandbox.job import (
     SandboxJob,
@@ -78,10 +79,10 @@ class _Supervision:
         """
         job = self._job
         if job.wall is not Wall.NONE:
-            linux.require_x86_64()
+            require_known_machine()
         adopt_orphans()
         # also without a wall: the kernel counts no processes of root's
-        user = _hand_over(self._folder) if is_root() and linux.is_x86_64() else 0
+        user = _hand_over(self._folder) if is_root() and CALLS else 0
         if job.wall is Wall.NAMESPACES:
             if not memory_folder.resize(job.folder, job.limits):
                 return Report(ending=Ending.FOLDER, returncode=128 + signal.SIGKILL)

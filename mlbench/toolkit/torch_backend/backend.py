@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.graph import Executable, Graph
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
+from mlbench.contracts.workload import Memory
 from mlbench.errors import GraphError, UsageError, first_line
 from mlbench.system.processor import usable_threads
 from mlbench.toolkit.batch_sizes import has_batches
@@ -50,7 +53,7 @@ class TorchBackend(GraphBackend):
             return self
         if of > gpus:
             raise UsageError(
-                f"execution.instances is {of}, but torch {torch.__version__} can use {gpus} GPUs here.",
+                f"execution.instances is {of}; GPUs that torch {torch.__version__} can use here: {gpus}.",
                 hint=f"Expected 1 to {gpus}, or a backend.device that all instances share: cuda:0.",
             )
         return self.with_options(replace(options, device=f"cuda:{number}"))
@@ -62,6 +65,10 @@ class TorchBackend(GraphBackend):
             UsageError: torch cannot use it here.
         """
         return usable_device(self.options.device)
+
+    def memory(self) -> Memory:
+        """Return where its device has its memory; raises as `device`."""
+        return Memory.HOST if self.device().type == "cpu" else Memory.DEVICE
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return the module, on its device and in its precision, as a callable of NumPy arrays."""
@@ -78,20 +85,23 @@ class TorchBackend(GraphBackend):
         torch.backends.cuda.matmul.allow_tf32 = False  # the default but for TORCH_ALLOW_TF32_CUBLAS_OVERRIDE
         if device.type == "cuda" and not has_batches(graph):  # cuDNN would plan attention anew for each size
             torch.backends.cuda.enable_cudnn_sdp(False)
-        module = graph.module() if precision is Precision.FP32 else graph.module_at(precision)
-        is_open = options.compile == "auto" and bool(graph.state)
+        build = graph.module if precision is Precision.FP32 else partial(graph.module_at, precision)
+        dtype, is_open = dtypes[precision], options.compile == "auto" and bool(graph.state)
+        if not is_open and options.compile is not True:
+            return _executable(build, graph, device, dtype, replace(options, compile=False))
+        module = build()
         if is_open:
             self._why_eager[graph.name] = why_eager(graph, module, device, precision)
-        is_compiled = options.compile is True or (is_open and not self._why_eager[graph.name])
+        is_compiled = not is_open or not self._why_eager[graph.name]
         try:
-            return _executable(module, graph, device, dtypes[precision], replace(options, compile=is_compiled))
+            return _executable(lambda: module, graph, device, dtype, replace(options, compile=is_compiled))
         except GraphError as error:
             if not (is_open and is_compiled):
                 raise
             self._why_eager[graph.name] = error.message
             logger.warning("%s runs eagerly: %s", graph.name, error.message)
         # the compiler may have changed the first module
-        return _executable(graph.module(), graph, device, dtypes[precision], replace(options, compile=False))
+        return _executable(graph.module, graph, device, dtype, replace(options, compile=False))
 
     def observe(self) -> RuntimeFacts:
         """Return torch's setup on this machine."""
@@ -113,18 +123,27 @@ class TorchBackend(GraphBackend):
 
 
 def _executable(
-    module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: TorchOptions
+    build: Callable[[], torch.nn.Module],
+    graph: Graph,
+    device: torch.device,
+    dtype: torch.dtype,
+    options: TorchOptions,
 ) -> Executable | Any:
-    """Return a module as a callable of NumPy arrays.
+    """Return a module as a callable of NumPy arrays; unless it is compiled, all that run it so share it.
 
     Raises:
         GraphError: it cannot be loaded or compiled.
     """
-    from mlbench.toolkit.torch_backend.executable import TorchExecutable
+    from mlbench.toolkit.torch_backend.executable import TorchExecutable, place_module
+    from mlbench.toolkit.torch_backend.shared_modules import share_module
     from mlbench.toolkit.torch_backend.stateful import StatefulTorchExecutable
+
+    def placed() -> torch.nn.Module:
+        return place_module(build(), graph, device, dtype, options)
 
     kind = StatefulTorchExecutable if graph.state else TorchExecutable
     try:
+        module = placed() if options.compile else share_module(graph, (device, dtype, options.channels_last), placed)
         return kind(module, graph, device, dtype, options)
     except RuntimeError as error:
         raise GraphError(f"graph {graph.name} does not load on {device}: {first_line(error)}.") from error

@@ -32,16 +32,12 @@ class TorchModule:
     def __init__(
         self, module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: TorchOptions
     ) -> None:
+        """Store a module that `place_module` placed for the same graph and options."""
         self._inputs = graph.inputs
         self._outputs = [(spec.name, getattr(torch, spec.dtype)) for spec in graph.outputs]
         self.device = device
         self.dtype = dtype
-        self._layouts = IMAGE_LAYOUTS if options.channels_last else {}
-        if dtype != torch.float32:
-            _lower_weights(module, dtype)
-        module = module.to(device)
-        for layout in {spec.layout for spec in graph.inputs} & set(self._layouts):
-            module = module.to(memory_format=self._layouts[layout])
+        self._layouts = _layouts(options)
         self._run = self._compiled(module, graph, options) if options.compile is True else module
 
     def current_device(self) -> contextlib.AbstractContextManager[object]:
@@ -68,10 +64,19 @@ class TorchModule:
         return contextlib.nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype)
 
     def named(self, tensors: Sequence[torch.Tensor]) -> Mapping[str, np.ndarray]:
-        """Return the outputs by name, on the CPU; what a module returns beyond them is its state."""
-        return {
-            name: tensor.to("cpu", dtype).numpy() for (name, dtype), tensor in zip(self._outputs, tensors, strict=False)
+        """Return the outputs by name, on the CPU; what a module returns beyond them is its state.
+
+        From a GPU they come by way of pinned memory, which torch keeps for later calls, and all are waited for at once.
+        """
+        outputs = list(zip(self._outputs, tensors, strict=False))
+        if self.device.type == "cpu":
+            return {name: tensor.to(dtype).numpy() for (name, dtype), tensor in outputs}
+        copies = {
+            name: torch.empty(tensor.shape, dtype=dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+            for (name, dtype), tensor in outputs
         }
+        torch.cuda.current_stream(self.device).synchronize()
+        return {name: copy.numpy() for name, copy in copies.items()}
 
     def placed(self, inputs: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
         """Return the inputs, in the order of the module, where and how it wants them."""
@@ -102,6 +107,23 @@ class TorchExecutable(TorchModule):
         with self.current_device():
             placed = self.placed(inputs)
             return self.named(self._replayed(placed) if self._replayed else self.compute(placed))
+
+
+def place_module(
+    module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: TorchOptions
+) -> torch.nn.Module:
+    """Return the module with its weights where and how it runs; once, since recorded calls hold their addresses."""
+    if dtype != torch.float32:
+        _lower_weights(module, dtype)
+    module = module.to(device)
+    layouts = _layouts(options)
+    for layout in {spec.layout for spec in (*graph.inputs, *graph.state)} & set(layouts):
+        module = module.to(memory_format=layouts[layout])
+    return module
+
+
+def _layouts(options: TorchOptions) -> Mapping[str, torch.memory_format]:
+    return IMAGE_LAYOUTS if options.channels_last else {}
 
 
 def _lower_weights(module: torch.nn.Module, dtype: torch.dtype) -> None:

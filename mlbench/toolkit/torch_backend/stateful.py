@@ -31,6 +31,7 @@ class StatefulTorchExecutable(TorchModule):
     ) -> None:
         super().__init__(module, graph, device, dtype, options)
         self._state = graph.state
+        self._keeps_types = graph.state_keeps_types
         replays = device.type == "cuda" and options.cuda_graphs
         self._replayed = ReplayedCalls(self.compute, CudaRecorder(device)) if replays else None
 
@@ -67,4 +68,4 @@ class StatefulTorchExecutable(TorchModule):
 
     def _state_dtype(self, spec: TensorSpec) -> torch.dtype:
         kind: torch.dtype = getattr(torch, spec.dtype)
-        return self.dtype if kind.is_floating_point else kind
+        return self.dtype if kind.is_floating_point and not self._keeps_types else kind

@@ -29,7 +29,7 @@ _NEAR = 0.9
 class KnobValues(Mapping[str, Any]):
     """A value for each knob, by the key of its setting."""
 
-    def __init__(self, by_key: Mapping[str, Any]) -> None:
+    def __init__(self, by_key: Mapping[str, object]) -> None:
         """Take the values."""
         self._by_key = dict(by_key)
 

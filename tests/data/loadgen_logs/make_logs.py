@@ -47,7 +47,7 @@ ONE_BY_ONE = "backend.delay_ms={} load.expected_latency_ns={}"
 AT_A_RATE = "backend.delay_ms={} load.target_qps={}"
 ALL_AT_ONCE = "backend.service_ms={} backend.service_spread=0.1 load.target_qps={}"
 """Offline: every answer takes so long, one after another; LoadGen sends what 660 s take at the rate."""
-RUNS: Mapping[str, Mapping[str, str]] = {
+RUNS: dict[str, Mapping[str, str]] = {
     "resnet50": {
         "SingleStream": ONE_BY_ONE.format(8, 5_000_000),
         "MultiStream": ONE_BY_ONE.format(80, 50_000_000),
@@ -86,7 +86,14 @@ RUNS: Mapping[str, Mapping[str, str]] = {
         "Offline": ALL_AT_ONCE.format(41, 23),
     },
 }
-"""What `mlbench run` is given with ``--set``, by workload and scenario.
+RUNS |= {
+    "llama2-70b@v5.1": RUNS["llama2-70b"],
+    "llama2-70b@v6.0": {
+        "Interactive": RUNS["llama2-70b"]["Server"],
+        "Offline": RUNS["llama2-70b"]["Offline"],
+    },
+}
+"""What `mlbench run` is given with ``--set``, by workload and scenario; those of another round than v4.1 have its name.
 
 A stream is expected to be faster than it is, so that LoadGen does not run out of queries. With equal issue, in 3D-UNet
 and GPT-J, LoadGen sends all that it expects to fit into twice the time: there it is expected to be half as fast.
@@ -124,7 +131,7 @@ class Run:
         """Return the record of the good run; None while there is none."""
         for file in self.results.glob("*/record.json"):
             verdict = json.loads(file.read_text(encoding="utf-8"))["verdict"]
-            if verdict and verdict["is_conformant"]:
+            if verdict and verdict["is_valid"] and verdict["is_accurate"]:
                 return file
         return None
 
@@ -137,12 +144,14 @@ class Run:
 
     def _complete(self) -> None:
         words = [word for each in RUNS[self.workload][self.scenario].split() for word in ("--set", each)]
+        name, _, of = self.workload.partition("@")
+        words += ["--round", of] if of else []
         words += ["--backend", "null", "--scenario", self.scenario, "--profile", "full", "--tier", "valid"]
         for _ in range(TRIES):
             if not self.record:
-                self._call("run", self.workload, *words)
+                self._call("run", name, *words)
         if not self.record:
-            raise RuntimeError("no run is conformant")
+            raise RuntimeError("no run is valid and accurate")
         missing = self._missing_tests()
         with ThreadPoolExecutor(max(1, len(missing))) as pool:
             list(pool.map(self._audit, missing))
@@ -222,9 +231,10 @@ def _seconds(values: Mapping[str, Any]) -> float:
 
 
 def _anonymous(file: Path) -> bytes:
-    """Return a record without the name of the machine."""
+    """Return a record without the name of the machine, as it was before speed was checked, which `null` cannot pass."""
     record = json.loads(file.read_text(encoding="utf-8"))
     record["environment"]["machine"] = MACHINE
+    record["format"], record["verdict"]["is_conformant"] = 3, record["audit"] is None
     return (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode()
 
 

@@ -45,7 +45,7 @@ class CountedBuild:
         return self._module()
 
 
-def word_mixer(build: CountedBuild, fingerprint: str = "seed 7") -> ModuleGraph:
+def word_mixer(build: CountedBuild) -> ModuleGraph:
     return ModuleGraph(
         "mixer",
         inputs=(
@@ -54,17 +54,17 @@ def word_mixer(build: CountedBuild, fingerprint: str = "seed 7") -> ModuleGraph:
         ),
         outputs=(TensorSpec(name="scores", shape=(BATCH, LENGTH, 2), dtype="float32"),),
         build=build,
-        fingerprint=fingerprint,
+        fingerprint="seed 7",
     )
 
 
-def one_in_one_out(module: Callable[[], torch.nn.Module], dtype: str = "float32") -> ModuleGraph:
+def one_in_one_out(module: Callable[[], torch.nn.Module], dtype: str = "float32", fingerprint: str = "") -> ModuleGraph:
     return ModuleGraph(
         "probe",
         inputs=(TensorSpec(name="x", shape=(BATCH, 4), dtype="float32"),),
         outputs=(TensorSpec(name="y", shape=(BATCH, 4), dtype=dtype),),
         build=module,
-        fingerprint=module.__name__,
+        fingerprint=fingerprint or module.__name__,
     )
 
 
@@ -112,32 +112,31 @@ def test_the_file_stands_alone_and_holds_no_annotations_that_trip_quantisers(sha
     assert {domain.domain: domain.version for domain in model.opset_import} == {"": 18}
 
 
-def test_a_second_call_exports_nothing_and_a_changed_fingerprint_exports_again():
-    build = CountedBuild(WordMixer)
-    first = export_onnx(word_mixer(build))
+def test_a_second_call_exports_nothing_and_other_weights_or_libraries_of_networks_export_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    build = CountedBuild(lambda: torch.nn.Linear(4, 4))
+
+    def export(fingerprint: str = "seed 7") -> Path:
+        return export_onnx(one_in_one_out(build, fingerprint=fingerprint))
+
+    first = export()
     before = first.stat()
-    assert export_onnx(word_mixer(build)) == first
+    assert export() == first
     after = first.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert build.count == 1
-    other = export_onnx(word_mixer(build, fingerprint="other weights"))
-    assert other != first
+    assert export("other weights") != first
     assert build.count == 2
-
-
-def test_another_version_of_the_library_that_networks_come_from_exports_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    build = CountedBuild(WordMixer)
-    first = export_onnx(word_mixer(build))
     installed = tmp_path / "site" / "transformers-99.0.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: transformers\nVersion: 99.0\n")
     monkeypatch.syspath_prepend(str(installed.parent))
-    assert export_onnx(word_mixer(build)) != first
-    assert build.count == 2
+    assert export() != first
+    assert build.count == 3
 
 
+@pytest.mark.thorough("exports")
 def test_exporting_prints_nothing_and_what_the_exporters_optimiser_does_is_not_in_the_log(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ):
@@ -147,6 +146,7 @@ def test_exporting_prints_nothing_and_what_the_exporters_optimiser_does_is_not_i
     assert {record.name for record in caplog.records} == {"mlbench.execution.export.onnx_export"}
 
 
+@pytest.mark.thorough("exports")
 def test_operators_are_read_once_for_all_graphs():
     from torch.onnx._internal._lazy_import import onnxscript_apis
 
@@ -175,6 +175,7 @@ def test_an_operator_without_onnx_form_is_named():
         export_onnx(one_in_one_out(Bessel))
 
 
+@pytest.mark.thorough("exports", but=["FixedBatch"])
 @pytest.mark.parametrize("module", [FixedBatch, DataDependent])
 def test_a_graph_that_does_not_take_all_its_shapes_is_refused_in_one_line(
     module: type[torch.nn.Module], tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -234,7 +235,7 @@ def notebook(build: CountedBuild, state_names: tuple[str, ...] = ("page.0", "pag
     )
 
 
-@pytest.mark.thorough("exports", but=["NotebookOfTwo"])
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize("module", [Notebook, NotebookOfTwo])
 def test_state_goes_in_by_its_name_and_comes_out_as_the_module_left_it(module: type[torch.nn.Module]):
     path = export_onnx(notebook(CountedBuild(module)))

@@ -70,7 +70,7 @@ def test_a_module_alone_and_others_that_are_named_count(tmp_path):
 
 
 def test_each_built_in_graph_names_the_package_that_has_code_of_its_network(plugins):
-    """Of GPT-J and Llama 2 none has: they are as transformers has them, and their configuration is fingerprinted."""
+    """Of GPT-J and Llama none has: they are as transformers has them, and their configuration is fingerprinted."""
     named = set()
     for name, workload in plugins.workloads.items():
         variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=workload.options)
@@ -78,4 +78,4 @@ def test_each_built_in_graph_names_the_package_that_has_code_of_its_network(plug
         codes = (graph.code for graph in workload.model(variant).graphs.values())
         if all(any(module.startswith(package) for module in each) for each in codes):
             named.add(name)
-    assert plugins.workloads.keys() - named == {"gptj", "llama2-70b"}
+    assert plugins.workloads.keys() - named == {"gptj", "llama2-70b", "llama3.1-8b", "llama3.1-8b-edge"}

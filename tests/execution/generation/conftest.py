@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from counted_reply import CountedReply
 
 from mlbench import (
     DECODE,
@@ -24,7 +25,6 @@ from mlbench import (
     Model,
     Probe,
     Prompt,
-    Reply,
     ReplySpec,
     Samples,
     TensorSpec,
@@ -185,52 +185,36 @@ def graph(name, longest, rows):
     )
 
 
-class Kept(Reply):
+class Kept(CountedReply):
     """Keeps all that is answered, and the order of it; a sample answered twice fails at once."""
 
     def __init__(self, count):
-        self.answers, self.failures, self.firsts, self.counts = {}, {}, {}, {}
+        super().__init__(count)
+        self.firsts, self.counts = {}, {}
         self.calls = 0
-        self._left = count
-        self._changed = threading.Condition()
 
     def complete(self, samples, outputs, token_counts=None):
-        assert len(samples) == len(outputs)
-        with self._changed:
+        with self.changed:
             self.calls += 1
             self.counts.update(zip(samples.ids, token_counts, strict=True))
-            self._note(self.answers, samples, [output.tolist() for output in outputs])
-
-    def fail(self, samples, reason):
-        with self._changed:
-            self._note(self.failures, samples, [reason] * len(samples))
-
-    def invalidate(self, reason):
-        raise AssertionError(reason)
+            super().complete(samples, [output.tolist() for output in outputs])
 
     def first_token(self, samples, tokens):
-        with self._changed:
+        with self.changed:
             for id_, token in zip(samples.ids, tokens.tolist(), strict=True):
                 assert id_ not in self.firsts
                 assert id_ not in self.answers, "first token after the answer"
                 self.firsts[id_] = token
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def wait_until(self, condition):
         """Block until what was kept fulfils a condition."""
-        with self._changed:
-            assert self._changed.wait_for(condition, 60)
+        with self.changed:
+            assert self.changed.wait_for(condition, 60)
 
-    def _note(self, where, samples, values):
+    def note(self, where, samples, values):
         assert not set(samples.ids) & (self.answers.keys() | self.failures.keys()), "answered twice"
-        where.update(zip(samples.ids, values, strict=True))
-        self._left -= len(samples)
-        self._changed.notify_all()
-
-    def wait(self, seconds=20):
-        with self._changed:
-            assert self._changed.wait_for(lambda: self._left <= 0, seconds), f"{self._left} unanswered"
-        return self
+        super().note(where, samples, values)
 
 
 class World:

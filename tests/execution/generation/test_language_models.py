@@ -21,14 +21,7 @@ from mlbench.toolkit.language import TokenProgram  # noqa: E402
 
 DATA = Path(__file__).parents[2] / "data"
 WORKLOADS = ["gptj", "llama2_70b", "mixtral_8x7b"]
-
-
-@pytest.fixture(autouse=True)
-def one_torch_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 class Prompts:
@@ -63,6 +56,7 @@ def golden(workload, name):
     return json.loads((DATA / workload / "tiny_generate" / f"{name}.json").read_text())
 
 
+@pytest.mark.thorough("workloads", but=["gptj"])
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_tiny_models_answer_as_the_official_references_settings_make_them(workload, kept):
     expected, prompts = golden(workload, "expected"), golden(workload, "prompts")

@@ -58,6 +58,7 @@ class Double:
     """A graph as the engine needs it."""
 
     name = "double"
+    state = ()
 
     def precision(self, asked):
         return asked

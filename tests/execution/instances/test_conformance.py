@@ -16,7 +16,7 @@ from mlbench.execution.cores import Core
 from mlbench.execution.instances import engine as module
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough("kit")
 
 
 class Loaded(ReplicatedEngine):
@@ -44,7 +44,6 @@ def surroundings(monkeypatch):
     monkeypatch.setattr(module, "cores_for", lambda count: [core] * count)
 
 
-@pytest.mark.thorough("kit", but=["stops_without_work", "replies_have_the_promised_form", "passes_loadgen_server"])
 @pytest.mark.parametrize("check", [*LIFE_CHECKS, *ENGINE_CHECKS, *LOADGEN_CHECKS], ids=lambda check: check.__name__)
 def test_two_processes_keep_the_contract_of_an_engine(check):
     check(Subject(backend=ReplicatedNull(), precision=Precision.FP32))

@@ -51,6 +51,7 @@ def test_each_instance_sees_a_device_alone_and_those_beyond_the_devices_share_th
     assert [each.device for each in counted.by_instance] == ["1", "0", "1"]
 
 
+@pytest.mark.thorough("engines")
 def test_without_names_each_instance_sees_all_and_is_told_its_number():
     with opened(2) as engine:
         runtime, counted = engine.runtime(), engine.statistics()

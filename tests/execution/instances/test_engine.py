@@ -5,7 +5,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from counted_reply import CountedReply
 
 from mlbench import (
     DataError,
     EnginePlan,
     EngineStatistics,
     GraphError,
-    Reply,
     ReplySpec,
     RuntimeFacts,
     Samples,
@@ -46,7 +45,7 @@ def importable(tmp_path_factory):
     tired_rows.touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(HERE))
-        patch.setenv("PYTHONPATH", str(HERE))
+        patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parent}")
         patch.setenv("TIRED_ROWS", str(tired_rows))
         yield
 
@@ -80,47 +79,31 @@ def warm(builder, count, **plan):
         yield engine
 
 
-class Kept(Reply):
+class Kept(CountedReply):
     """Remembers what came, in which order, and waits for all of it."""
 
     def __init__(self, count):
-        self.answers, self.failures, self.events, self.invalidated = {}, {}, [], []
-        self._left = count
-        self._lock = threading.Lock()
-        self._done = threading.Event()
-        self._heard = threading.Condition()
+        super().__init__(count)
+        self.events, self.invalidated = [], []
 
     def complete(self, samples, outputs, token_counts=None):
         self._hear([("answer", id_) for id_ in samples.ids])
-        self._note(self.answers, samples, zip(outputs, token_counts or [None] * len(samples), strict=True))
-
-    def fail(self, samples, reason):
-        self._note(self.failures, samples, [reason] * len(samples))
-
-    def invalidate(self, reason):
-        self.invalidated.append(reason)
+        self.note(self.answers, samples, zip(outputs, token_counts or [None] * len(samples), strict=True))
 
     def first_token(self, samples, tokens):
         self._hear([("first", id_, token) for id_, token in zip(samples.ids, tokens.tolist(), strict=True)])
 
+    def invalidate(self, reason):
+        self.invalidated.append(reason)
+
     def _hear(self, events):
-        with self._heard:
+        with self.changed:
             self.events += events
-            self._heard.notify_all()
-
-    def _note(self, where, samples, values):
-        with self._lock:
-            where.update(zip(samples.ids, values, strict=True))
-            self._left -= len(samples)
-            if self._left <= 0:
-                self._done.set()
-
-    def wait(self):
-        assert self._done.wait(30)
+            self.changed.notify_all()
 
     def wait_for_events(self, count):
-        with self._heard:
-            assert self._heard.wait_for(lambda: len(self.events) >= count, 30)
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.events) >= count, 30)
 
 
 def asked(engine, *numbers, first_id=5000):
@@ -179,6 +162,7 @@ def test_a_sample_that_cannot_be_loaded_is_reported_once_and_the_instances_go_on
     assert [each.counted.samples > 0 for each in three.statistics().by_instance] == [True] * 3
 
 
+@pytest.mark.thorough("engines")
 def test_a_flush_reaches_samples_that_wait_for_others_in_the_instances():
     with warm("doubling", 2, batching="dynamic", batch=8, max_wait_us=600_000_000) as engine:
         assert len(asked(engine, *range(100, 105)).answers) == 5
@@ -263,6 +247,7 @@ def test_loadgen_finds_no_fault(three, tmp_path):
     assert (traffic.answered, traffic.faults) == (traffic.issued, [])
 
 
+@pytest.mark.thorough("engines")
 def test_sequences_in_flight_in_two_processes_say_what_plain_loops_say():
     import replicated_parts
 
@@ -278,6 +263,7 @@ def test_sequences_in_flight_in_two_processes_say_what_plain_loops_say():
     assert {id_: len(answer) for id_, answer in reply.answers.items()} == reply.counts
 
 
+@pytest.mark.thorough("engines")
 def test_prompts_are_not_sorted_across_passes_over_the_dataset():
     import replicated_parts
 
@@ -297,6 +283,7 @@ def test_prompts_are_not_sorted_across_passes_over_the_dataset():
     assert list(reply.answers) == expected
 
 
+@pytest.mark.thorough("engines")
 def test_the_graphs_of_all_instances_are_replayed():
     with warm("doubling", 2, batching="dynamic", batch=1) as engine:
         assert engine.replay_graphs() == ""
@@ -325,6 +312,7 @@ def test_an_instance_that_is_killed_is_named_its_samples_fail_and_the_others_go_
         assert engine.runtime().device == "cpu"
 
 
+@pytest.mark.thorough("engines")
 def test_one_that_dies_idle_invalidates_the_run_and_all_samples_are_answered():
     with warm("doubling", 2, batching="dynamic", batch=2) as engine:
         os.kill(engine.instances[0].pid, signal.SIGSEGV)
@@ -335,6 +323,7 @@ def test_one_that_dies_idle_invalidates_the_run_and_all_samples_are_answered():
     assert (len(reply.answers), reply.failures) == (10, {})
 
 
+@pytest.mark.thorough("engines")
 def test_without_any_instance_left_all_samples_fail_at_once():
     with warm("doubling", 2, batching="dynamic", batch=1) as engine:
         asked(engine, DEADLY, DEADLY)
@@ -350,6 +339,7 @@ def test_one_that_keeps_silent_is_killed_and_named(monkeypatch):
     assert counted[1].ended == "instance 1 of 2 did not answer for 0.5 s, and was killed"
 
 
+@pytest.mark.thorough("engines", but=["refusing-UsageError-^backend\\\\.speed is 11\\\\. Expected 1 to 10\\\\.$"])
 @pytest.mark.parametrize(
     ("builder", "error", "told"),
     [
@@ -366,6 +356,7 @@ def test_an_engine_that_cannot_be_made_says_why_as_it_would_alone(builder, error
         assert caught.value.kind is (FailureKind.EXIT if builder == "dying" else FailureKind.EXCEPTION)
 
 
+@pytest.mark.thorough("engines", but=["916-that is invalid"])
 @pytest.mark.parametrize(
     ("sample", "told"),
     [(WRONG, "sent an invalid message (it begins with b'no messa'), and was killed"), (TWICE, "that is invalid")],
@@ -379,6 +370,7 @@ def test_an_instance_that_garbles_its_line_is_killed_and_named_and_the_others_go
         assert [int(each[0][0]) for each in asked(engine, 100, 101, 102).answers.values()] == [200, 202, 204]
 
 
+@pytest.mark.thorough("engines")
 def test_what_an_instance_cannot_tell_of_itself_is_named():
     with warm("garbling", 2) as engine:
         assert engine.statistics().by_instance[0].counted.extra["sizes"] == {"8": 3}
@@ -398,6 +390,7 @@ def is_gone(pid):
         os.close(descriptor)
 
 
+@pytest.mark.thorough("engines")
 def test_the_first_engine_is_made_alone_while_the_other_process_imports(tmp_path):
     import replicated_parts
 

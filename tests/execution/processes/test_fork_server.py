@@ -83,11 +83,13 @@ def test_what_is_imported_once_is_there_in_each_process_and_nothing_else_is_shar
     assert second["torch_asks"] is None
 
 
+@pytest.mark.thorough("engines")
 def test_other_modules_have_a_server_of_their_own(start):
     assert start("tabnanny")["imported"] == ["tabnanny"]
     assert start("sqlite3")["imported"] == ["sqlite3"]
 
 
+@pytest.mark.thorough("engines")
 def test_only_a_few_servers_are_kept(start, monkeypatch):
     monkeypatch.setattr(fork_server, "_MOST_SERVERS", 4)
     servers = [start("tabnanny", f"of_no_module_{number}")["server"] for number in range(5)]
@@ -95,6 +97,7 @@ def test_only_a_few_servers_are_kept(start, monkeypatch):
     assert len(set(server_processes())) == 4
 
 
+@pytest.mark.thorough("engines")
 def test_what_two_lists_of_modules_begin_with_is_imported_once(start, tmp_path):
     (tmp_path / "slow.py").write_text("import os\nopen(os.environ['MLBENCH_COUNT'], 'a').write('imported ')\n")
     counted = tmp_path / "count.txt"
@@ -104,6 +107,14 @@ def test_what_two_lists_of_modules_begin_with_is_imported_once(start, tmp_path):
     assert [each["imported"] for each in found] == [["tabnanny"], [], ["sqlite3"], ["sqlite3", "tabnanny"]]
     assert counted.read_text() == "imported "
     assert len({each["server"] for each in found}) == 4
+
+
+def test_imports_that_begin_before_the_first_run_are_those_of_its_server(start):
+    fork_server.begin_imports()
+    begun = server_processes()
+    found = start(fork_server.FIRST_MODULE, "tabnanny")
+    assert len(begun) == 1
+    assert {*begun, found["server"]} == set(server_processes())
 
 
 def test_what_a_killed_supervisor_leaves_is_ended_and_servers_with_more_modules_are_not(start, tmp_path):
@@ -126,6 +137,7 @@ def test_what_a_killed_supervisor_leaves_is_ended_and_servers_with_more_modules_
     assert (start("tabnanny")["server"], start("tabnanny", "sqlite3")["server"]) == (server, with_more)
 
 
+@pytest.mark.thorough("engines", but=["MLBENCH_X"])
 @pytest.mark.parametrize("variable", ["MLBENCH_X", "TORCHINDUCTOR_CACHE_DIR"])
 def test_a_process_has_the_folder_and_the_variables_of_its_request(start, monkeypatch, tmp_path, variable):
     server = start("tabnanny")["server"]
@@ -145,6 +157,7 @@ def test_a_variable_that_an_import_may_have_read_needs_another_server(start, mon
     assert start("tabnanny")["server"] == server, "it is kept for runs like the first"
 
 
+@pytest.mark.thorough("engines")
 def test_other_cores_need_another_server(start):
     allowed, server = os.sched_getaffinity(0), start("tabnanny")["server"]
     try:
@@ -154,6 +167,7 @@ def test_other_cores_need_another_server(start):
         os.sched_setaffinity(0, allowed)
 
 
+@pytest.mark.thorough("engines", but=["starts a thread"])
 @pytest.mark.parametrize(
     "source",
     [THREADED, "made = open('/dev/shm/mlbench-test', 'w')\n"],
@@ -207,6 +221,7 @@ def test_a_server_ends_with_the_process_that_started_it():
         assert select.select([descriptor], [], [], 60)[0]
 
 
+@pytest.mark.thorough("engines")
 def test_a_thread_has_servers_on_its_own_cores_and_with_its_own_variables(tmp_path):
     here = os.sched_getaffinity(0)
     own, found = min(here), {}

@@ -41,6 +41,7 @@ from isolated_children import (
 
 from mlbench import DataError, GraphCalls, InvalidRunError, UnavailableError, UsageError
 from mlbench.execution.processes.isolation import ChildFunction, Failure, FailureKind, ProcessLimits, call_isolated
+from mlbench.wire.progress import ProgressMessage, Steps
 
 CHILDREN = Path(isolated_children.__file__)
 LIMITS = ProcessLimits(stage_timeout_s=60, memory_bytes=8 * 2**30)
@@ -80,7 +81,7 @@ def test_the_outcome_of_a_child_comes_back_and_its_progress_is_heard(tmp_path):
     heard = []
     outcome = call_isolated(in_child(add), {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS, heard.append)
     assert outcome == {"sum": 3}
-    assert heard == [{"stage": "add", "terms": 2}]
+    assert heard == [ProgressMessage.of("add", Steps(done=1, of=2))]
 
 
 def test_a_request_arrives_as_the_function_takes_it_and_its_answer_as_it_was_made(tmp_path):
@@ -98,7 +99,7 @@ def test_an_answer_of_another_form_is_refused_by_the_field(tmp_path):
 def test_steps_of_a_batch_are_heard_in_their_stage_but_not_every_one(tmp_path):
     heard = []
     call_isolated(in_child(take_steps), {}, tmp_path / "log.txt", LIMITS, heard.append)
-    assert heard[:2] == [{"stage": "warm-up"}, {"stage": "warm-up", "step": 1, "steps": 1000}]
+    assert heard[:2] == [ProgressMessage.of("warm-up", fact) for fact in (None, Steps(done=1, of=1000))]
     assert len(heard) < 20
 
 
@@ -155,6 +156,7 @@ def test_running_out_of_memory_is_reported_as_such(tmp_path, function):
     assert isolated(function, tmp_path).kind is FailureKind.OUT_OF_MEMORY
 
 
+@pytest.mark.thorough("engines")
 def test_pages_of_a_mapped_file_are_not_the_runs_memory(tmp_path):
     """They are resident, and the kernel takes them back whenever it needs room."""
     file, limit = tmp_path / "table", 2**28
@@ -246,7 +248,7 @@ def test_what_is_on_the_pipe_and_no_message_is_log_text_and_the_outcome_arrives(
     stages = []
     outcome = call_isolated(in_child(write_strays), {"bytes": size}, tmp_path / "log.txt", LIMITS, stages.append)
     assert outcome == {"sum": 3, "long": "y" * 200_000}
-    assert stages == [{"stage": "load"}, {"stage": "compile"}]
+    assert [(each.stage, each.facts) for each in stages] == [("load", {}), ("compile", {})]
     log = (tmp_path / "log.txt").read_bytes()
     assert b'{"outcome": {"forged": true}}' in log
     assert b"\xff\xfe\nno end of line" in log

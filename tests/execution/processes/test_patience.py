@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from mlbench.execution.processes.patience import Silence, is_hung
-from mlbench.execution.processes.processor_waits import ProcessorWaits
+from mlbench.execution.processes.processor_waits import ProcessorWaits, thread_waited_ns
 from mlbench.execution.processes.usage import processor_time_s
 
 
@@ -56,6 +56,23 @@ def test_where_waiting_has_a_limit_of_10_s_work_keeps_the_one_of_60(silent_s, co
 
 
 SPIN = "while True: pass"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/thread-self/schedstat"), reason="counted by Linux")
+def test_a_thread_has_waited_while_another_process_had_its_only_processor():
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})  # of this thread, and of what it starts
+    try:
+        with subprocess.Popen([sys.executable, "-c", SPIN]) as other:
+            before_ns, began_s = thread_waited_ns(), time.monotonic()
+            while thread_waited_ns() == before_ns and time.monotonic() - began_s < 60:
+                pass
+            other.kill()
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert 0 < thread_waited_ns() - before_ns < 60e9
+
+
 WAIT_FOR_A_LOCK = "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()"
 WAIT_UNDER_A_NAME = f"open('/proc/self/comm', 'w').write('x) R (x')\n{WAIT_FOR_A_LOCK}"
 

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from mlbench.execution.processes.channel import Channel, OutcomeMessage, ProgressMessage, parse_message
+from mlbench.execution.processes.channel import Channel, OutcomeMessage, parse_message
 from mlbench.execution.processes.failures import ErrorReport
 from mlbench.execution.processes.wire import Received, Receiver, Sender, Stray, new_key
+from mlbench.wire.progress import ProgressMessage, Steps
 
 
 @pytest.fixture
@@ -121,11 +122,11 @@ def test_the_pipe_is_not_inherited(pipe):
 def test_what_the_channel_sends_is_the_message_that_is_parsed(pipe):
     key = new_key()
     channel = Channel(Sender(pipe[1], key))
-    channel.progress("compile", graph="encoder")
+    channel.progress("compile", Steps(done=1, of=3))
     channel.outcome({"rate": 2.5})
     channel.error(ValueError("no such graph"))
     progress, outcome, error = map(parse_message, Receiver(key).feed(os.read(pipe[0], 1 << 20)))
-    assert progress == ProgressMessage(stage="compile", facts={"graph": "encoder"})
+    assert progress == ProgressMessage(stage="compile", facts={"done": 1, "of": 3})
     assert outcome == OutcomeMessage(value={"rate": 2.5})
     assert isinstance(error, ErrorReport) and error.message == "ValueError: no such graph"
 

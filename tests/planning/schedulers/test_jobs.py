@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from invoking import invoke
 
-from mlbench.cli import main
-from mlbench.records.machine.environment import observe_environment
+from mlbench.records.environment import observe_environment
 
 SUITE = """# ünïcode, and "quotes"
 name = "Nightly_1"
@@ -40,7 +39,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(folder):
-    return lambda *more: CliRunner().invoke(main, ["run", "--suite", "suite.toml", *map(str, more)])
+    return lambda *more: invoke("run", "--suite", "suite.toml", *more)
 
 
 @pytest.fixture
@@ -278,7 +277,7 @@ def test_wrong_usage_is_told_in_one_line(words, told, run):
 
 
 def test_a_job_needs_a_suite():
-    done = CliRunner().invoke(main, ["run", "resnet50", "--print", "slurm"])
+    done = invoke("run", "resnet50", "--print", "slurm")
     assert (done.exit_code, done.stderr) == (
         2,
         "Error: --print is given without --suite. A job makes the runs of a suite file.\n",

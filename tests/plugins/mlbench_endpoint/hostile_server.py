@@ -27,6 +27,7 @@ END, LONGEST = 2, 50
 DONE = b"data: [DONE]\n\n"
 EVENTS = {"Content-Type": "text/event-stream"}
 JSON = {"Content-Type": "application/json"}
+GZIP = {"Content-Encoding": "gzip"}
 KEY = "sk-s3cret/key"
 PATIENCE_S = 60
 
@@ -142,28 +143,35 @@ FAULTS = {
     "no first token": (sends(event([], "stop", (1, 0)), DONE), "ended the answer without a token"),
     "no token at full length": (sends(event([], "length", (1, 0)), DONE), "ended the answer without a token"),
     "tokens after the end": (sends(ended(), event([7]), DONE), "tokens after it had ended the answer with 'stop'"),
-    "tokens after [DONE]": (sends(ended(), DONE, event([7])), r"more after \[DONE\]: \{.*7"),
+    "tokens after [DONE]": (sends(ended(), DONE, event([7])), r"more after \[DONE\]: \[7\]"),
     "two choices": (sends(data({"choices": [OTHER, {**OTHER, "index": 1}]})), "choice 1, but 1 were requested"),
     "another choice": (sends(event([7], index=1)), "choice 1, but 1 were requested"),
     "a choice below zero": (sends(event([7], index=-1)), "choice -1, but 1 were requested"),
     "an object of choices": (sends(data({"choices": {"0": OTHER}})), 'sent {"choices": {"0"'),
     "a number for a choice": (sends(data({"choices": [7]})), "7 as a choice"),
-    "an invalid finish reason": (sends(event([7], "filter", (1, 1)), DONE), 'ended the answer with "filter"'),
+    "an invalid finish reason": (sends(event([7], "error", (1, 1)), DONE), 'ended the answer with "error"'),
     "an object for an end": (sends(event([7], {"a": 1}, (1, 1)), DONE), 'ended the answer with {"a": 1}'),
-    "another model": (sends(data({"model": "better", "choices": [OTHER]})), "as 'better', not as 'hostile'"),
-    "a line without end": (floods(b"data: " + b"x" * 65536), "a line of more than 1048576 bytes: data: xxx"),
-    "comments without end": (floods(b": still here\n\n" * 5000), "more than 16777216 bytes"),
+    "a line without end": (floods(b"data: " + b"x" * 65536), "an event of more than 1048576 bytes: data: xxx"),
+    "comments without end": (floods((b": still here" + b"." * 1000 + b"\n\n") * 64), "more than 16777216 bytes"),
     "bytes that are not text": (sends(b'data: {"choices": "\xff\xfe"}\n\n'), "bytes that are not UTF-8"),
     "text that is not JSON": (sends(b"data: seven\n\n"), "invalid JSON: seven"),
     "JSON without end": (sends(b"data: " + b"[" * 100_000 + b"\n\n"), r"invalid JSON: \[\[\["),
     "an integer without end": (sends(b"data: " + b"7" * 100_000 + b"\n\n"), "invalid JSON: 777"),
     "a list for an event": (sends(b"data: [1]\n\n"), r"JSON that is not an object: \[1\]"),
     "a page": (sends(b"<p>Hi", headers={"Content-Type": "text/html"}), "sent text/html, not a stream of events: <p>Hi"),
-    "one answer, not a stream": (sends(data({}), headers=JSON), "sent application/json, not a stream of events"),
+    "data without end": (floods(b"data: " + b"x" * 4096 + b"\n"), "an event of more than 1048576 bytes: xxx"),
+    "no answer in JSON": (sends(b"{}", headers=JSON), "ended the answer without a token"),
+    "an error event": (sends(event([7]), b'event: error\ndata: {"code": 7}\n\n'), 'sent an error: {"code": 7}'),
+    "an error as an object": (sends(data({"object": "error", "message": "no memory"})), "no memory"),
+    "messages of another protocol": (sends(data({"token": {"id": 7}}), DONE), "ended the answer without a token"),
     "an error under status 200": (sends(b'{"error": "out of memory"}', headers=JSON), "out of memory"),
     "an error in the stream": (sends(event([7]), data({"error": {"message": "out of memory"}})), "out of memory"),
     "an escape sequence": (sends(b"\x1b[2Jgone", status=500), r"answered 500: \\x1b\[2Jgone"),
-    "a redirection": (sends(status=302, headers={"Location": "/elsewhere"}), r"answered 302 \(Location: /elsewhere\)"),
+    "a redirection": (
+        sends(status=302, headers={"Location": "/elsewhere"}),
+        r"answered 302 \(Location: /elsewhere\): \(give the URL that it points to",
+    ),
+    "nothing at all": (sends(headers={"Content-Type": "text/plain"}), "text/plain, not a stream of events: no bytes"),
     "too many requests": (sends(b"slow", status=429, headers={"Retry-After": "7"}), r"429 \(Retry-After: 7\): slow"),
     "an error without end": (floods(b"x" * 65536, status=503), "answered 503: xxx"),
     "a reset": (resets(event([7])), r"reset|[Cc]onnection|[Pp]ayload"),
@@ -173,11 +181,76 @@ FAULTS = {
     ),
     "an answer that ends in the middle": (sends(event([7])), "cut the answer off after 1 parts"),
     "an empty answer": (sends(), "cut the answer off after 0 parts"),
-    "a bomb": (sends(gzip.compress(bytes(1 << 22)), headers=EVENTS | {"Content-Encoding": "gzip"}), "compressed"),
+    "a bomb": (sends(gzip.compress(bytes(1 << 22)), headers=EVENTS | GZIP), "an event of more than 1048576 bytes"),
+    "a bomb of comments": (
+        sends(gzip.compress(b": %b\n" % (b"." * 1000) * 18_000), headers=EVENTS | GZIP),
+        "more than 16777216 bytes",
+    ),
+    "what is not gzip": (sends(ended(), headers=EVENTS | GZIP), "is not gzip, as it says"),
+    "Brotli": (sends(ended(), headers=EVENTS | {"Content-Encoding": "br"}), r"compressed its answer \(br\)"),
     "no HTTP": (raw(b"220 mail.example ready\r\n\r\n"), "(?i)bad|invalid|expected"),
     "a header without end": (raw(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, is_end=False), "(?i)header|got more"),
     "no answer at all": (raw(b""), "(?i)disconnected"),
 }  # fmt: skip
+
+WHOLE = [event([7]), event([8]), ended(usage=(1, 3))]
+NAMED = data({"model": "hostile-2024-08-06", "choices": [{**OTHER, "token_ids": [7, 8, END]}]})
+USAGE = {"prompt_tokens": 1, "completion_tokens": 3}
+PLAIN = {"model": "hostile", "choices": [{**OTHER, "token_ids": [7, 8, END]}], "usage": USAGE}
+UNCOUNTED = [event([7]), event([8]), event([END], "stop")]
+
+ODD = {
+    "a second [DONE]": (sends(*WHOLE, DONE, DONE), {"a second [DONE]": 1}),
+    "no [DONE]": (sends(*WHOLE), {"an answer without [DONE]": 1}),
+    "usage without choices": (sends(*UNCOUNTED, data({"usage": USAGE}), DONE), {"usage without choices": 1}),
+    "usage with null": (sends(*UNCOUNTED, data({"choices": None, "usage": USAGE}), DONE), {"usage without choices": 1}),
+    "usage after [DONE]": (
+        sends(*UNCOUNTED, DONE, data({"choices": [], "usage": USAGE})),
+        {"a message after [DONE]": 1},
+    ),
+    "new names of counts": (
+        sends(*UNCOUNTED, data({"choices": [], "usage": {"input_tokens": 1, "output_tokens": 3}}), DONE),
+        {"input_tokens for prompt_tokens": 1, "output_tokens for completion_tokens": 1},
+    ),
+    "fractions for counts": (
+        sends(*UNCOUNTED, data({"choices": [], "usage": {"prompt_tokens": 1.0, "completion_tokens": 3.0}}), DONE),
+        {"a fraction for prompt_tokens": 1, "a fraction for completion_tokens": 1},
+    ),
+    "a dated name": (sends(NAMED, ended([], (1, 3)), DONE), {"the model's name 'hostile-2024-08-06'": 1}),
+    "another reason": (sends(*WHOLE[:2], event([END], "eos", (1, 3)), DONE), {"finish_reason 'eos'": 1}),
+    "a word for no reason": (sends(event([7], "null"), *WHOLE[1:], DONE), {"finish_reason 'null'": 1}),
+    "no reason": (sends(*WHOLE[:2], event([END], None, (1, 3)), DONE), {"an answer without finish_reason": 1}),
+    "a ping": (sends(b"event: ping\ndata: now\n\n", *WHOLE, DONE), {"an event named 'ping'": 1}),
+    "a named event": (
+        sends(b"event: chunk\n" + WHOLE[0], *WHOLE[1:], DONE),
+        {"an event named 'chunk'": 1},
+    ),
+    "filters": (sends(data({"prompt_filter_results": []}), *WHOLE, DONE), {"a message without choices": 1}),
+    "another success": (sends(*WHOLE, DONE, status=201), {"an answer under status 201": 1}),
+    "a long header": (sends(*WHOLE, DONE, headers=EVENTS | {"X-Policy": "x" * 50_000}), {}),
+    "gzip": (
+        sends(gzip.compress(b"".join([*WHOLE, DONE])), headers=EVENTS | GZIP),
+        {"an answer compressed with gzip, which was not requested": 1},
+    ),
+    "plain text": (
+        sends(*WHOLE, DONE, headers={"Content-Type": "text/plain"}),
+        {"a stream of content type text/plain": 1},
+    ),
+    "one answer": (sends(json.dumps(PLAIN).encode(), headers=JSON), {"one JSON answer instead of a stream": 1}),
+    "no blank lines": (
+        sends(*(each.replace(b"\n\n", b"\n") for each in (*WHOLE, DONE))),
+        {"an event without a blank line after it": 4},
+    ),
+    "a cut end": (sends(*WHOLE, b"data: [DONE]"), {"an event without a blank line after it": 1}),
+    "carriage returns": (sends(*(each.replace(b"\n", b"\r") for each in (*WHOLE, DONE))), {}),
+    "both ends of lines": (sends(*(each.replace(b"\n", b"\r\n") for each in (*WHOLE, DONE))), {}),
+    "a byte order mark": (sends(b"\xef\xbb\xbf" + WHOLE[0], *WHOLE[1:], DONE), {}),
+    "comments, ids and times": (sends(b": hello\n\nid: 7\nretry: 3\nodd\n\n", *WHOLE, b"data:\n\n", DONE), {}),
+    "several lines of data": (sends(WHOLE[0].replace(b', "', b',\ndata: "'), *WHOLE[1:], DONE), {}),
+    "a byte at a time": (sends(*(bytes([each]) for each in b"".join([*WHOLE, DONE]))), {}),
+    "HTTP 1.0": (raw(b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + b"".join([*WHOLE, DONE])), {}),
+}  # fmt: skip
+"""Answers of two tokens and an end whose form is odd, and how mlbench counts that."""
 
 SILENCES = {
     "nothing": raw(b"", is_end=False),

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("aiohttp")  # of the module beside
 
-from mlbench_endpoint.answer import Answer, AnswerFormat
-from mlbench_endpoint.failure import RequestFailed, one_line, without_key
-from mlbench_endpoint.response import json_object
+from mlbench_endpoint.api import Api
+from mlbench_endpoint.client.answer import Answer, AnswerFormat
+from mlbench_endpoint.client.failure import RequestFailed, one_line, without_secrets
+from mlbench_endpoint.client.json_object import json_object
 
 VOCABULARY, LIMIT = 100, 8
 
@@ -89,6 +90,77 @@ def test_bytes_are_a_json_object_or_refused_by_name(data):
 @drawn
 @given(st.text('01bdf"\\', min_size=4), st.text('01bdf"\\'), st.text('01bdf"\\'))
 def test_no_key_is_left_in_a_text_or_in_json(key, before, after):
-    told = without_key(before + key + json.dumps({before: key + after}), key)
+    told = without_secrets(before + key + json.dumps({before: key + after}), [key])
     assert key not in told
     assert json.dumps(key)[1:-1] not in told
+
+
+def chat(*messages):
+    """Return what an answer of these deltas holds, its oddities, and its counted tokens."""
+    form = AnswerFormat(is_text=True, api=Api.CHAT, is_stream=True, vocabulary=0, choices=1, has_usage=False)
+    answer = Answer(form, 100, "m")
+    brought = []
+    for message in messages:
+        fields = json_object(message if isinstance(message, bytes) else json.dumps(message).encode())
+        brought.append(answer.add(fields))
+    answer.end()
+    answer.check()
+    return brought, answer.oddities.counts, answer.answer_tokens
+
+
+def delta(finish=None, **fields):
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def test_all_that_a_model_generates_in_a_chat_is_text():
+    call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a"'}}
+    brought, oddities, _ = chat(
+        delta(role="assistant", content=""),
+        delta(reasoning_content="hm ", reasoning="hm "),
+        delta(content=[{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]),
+        delta(refusal="no "),
+        delta(tool_calls=[call]),
+        delta("tool_calls", tool_calls=[{"index": 0, "function": {"arguments": ": 1}"}}]),
+    )
+    assert brought == [None, "hm ", "one two", "no ", 'f{"a"', ": 1}"]
+    assert oddities == {"finish_reason 'tool_calls'": 1}
+
+
+def test_a_whole_message_beside_the_last_empty_delta_is_not_read_again():
+    last = {"index": 0, "delta": {}, "message": {"role": "assistant", "content": "one two"}, "finish_reason": "stop"}
+    assert chat(delta(content="one "), delta(content="two"), {"choices": [last]})[0] == ["one ", "two", None]
+
+
+@pytest.mark.parametrize(
+    ("parts", "tokens"),
+    [
+        ([{"content": "one "}, {"content": "two"}], 2),
+        ([{"reasoning_content": "one "}, {"content": "two"}], 9),
+        ([{"content": "hm</think>"}, {"content": "two"}], 9),
+        ([{"content": "one "}] * 3, 9),
+    ],
+    ids=["not sent", "sent", "sent as text", "sent in part"],
+)
+def test_thoughts_that_a_server_counts_and_keeps_to_itself_are_no_tokens_of_the_answer(parts, tokens):
+    usage = {"prompt_tokens": 1, "completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 7}}
+    _, oddities, counted = chat(*(delta(**part) for part in parts), delta("stop"), {"choices": [], "usage": usage})
+    assert counted == tokens
+    assert oddities == ({"thoughts that are counted and not sent": 1} if tokens == 2 else {})
+
+
+def test_a_character_that_is_divided_between_messages_is_whole_in_the_text():
+    halves = [
+        b'{"choices": [{"delta": {"content": "a\\ud83d"}}]}',
+        b'{"choices": [{"delta": {"content": "\\ude00b"}}]}',
+    ]
+    brought, oddities, _ = chat(*halves, delta("stop"))
+    assert brought == ["a", "\U0001f600b", None]
+    assert oddities == {"a character divided between two messages": 1}
+
+
+@pytest.mark.parametrize("second", ["", "b", "\\ud83d"])
+def test_half_a_character_is_refused(second):
+    halves = [b'{"choices": [{"delta": {"content": "a\\ud83d"}}]}', b'{"choices": [{"delta": {"content": "%s"}}]}']
+    halves[1] = halves[1] % second.encode()
+    with pytest.raises(RequestFailed, match="not Unicode"):
+        chat(*halves, delta("stop"))

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from mlbench_endpoint.client_messages import Answered, Begun, Failed, RequestMessage, of_line, to_line
+from mlbench_endpoint.client.messages import Answered, Begun, Failed, RequestMessage, TurnMessage, of_line, to_line
 
 ANSWER = Answered(
     id=3,
@@ -16,6 +16,9 @@ ANSWER = Answered(
     sent_ns=10,
     first_ns=0,
     at_ns=40,
+    chunk_ns=[10, 2**62],
+    part_sizes=[5, 2],
+    oddities={"a second [DONE]": 2},
 )
 
 
@@ -23,6 +26,13 @@ ANSWER = Answered(
     "message",
     [
         RequestMessage(id=1, fields={"prompt": [1, 2], "max_tokens": 9}, limit=9),
+        RequestMessage(
+            id=5,
+            fields={},
+            limit=9,
+            due_ns=7,
+            turns=(TurnMessage(content="so?", think_ns=3, given=None, fields={"max_tokens": 2}, limit=2),),
+        ),
         Begun(id=2, first="two\nlines", at_ns=1),
         ANSWER,
         dataclasses.replace(ANSWER, answer='{"kind": "Failed"}', finish="stop"),

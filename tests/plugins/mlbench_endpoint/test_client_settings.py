@@ -2,9 +2,9 @@
 
 import json
 
-from mlbench_endpoint.answer import AnswerFormat
 from mlbench_endpoint.api import Api
-from mlbench_endpoint.client_settings import ClientSettings
+from mlbench_endpoint.client.answer import AnswerFormat
+from mlbench_endpoint.client.settings import ClientSettings
 from mlbench_endpoint.options import EndpointOptions
 
 SETTINGS = ClientSettings(

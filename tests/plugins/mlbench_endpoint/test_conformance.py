@@ -1,11 +1,10 @@
 """The kit for language models on the endpoint backend, in front of `transformers serve` with the kit's model."""
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from mlbench_endpoint.backend import Endpoint
 from mlbench_endpoint.options import EndpointOptions
 
-from mlbench.cli import main
 from mlbench.conformance import TextEngineConformance
 from mlbench.conformance.text_model import write_model
 from mlbench.contracts.precision import Precision
@@ -42,7 +41,7 @@ def test_the_command_passes_what_a_server_of_text_takes_and_counts_batches_as_re
     settings = (f"--set=backend.{name}={getattr(options, name)}" for name in ("url", "model", "prompt"))
     names = ("probes_at_once", "answers_all_at_once", "passes_loadgen_offline", "generates_the_models_tokens")
     chosen = (f"--only={name}" for name in names)
-    result = CliRunner().invoke(main, ["check", "endpoint", "--precision", "fp32", *settings, *chosen])
+    result = invoke("check", "endpoint", "--precision", "fp32", *settings, *chosen)
     assert result.exit_code == 0, result.stdout
     assert result.stdout.splitlines()[-2:] == [
         "2 checks of batches of samples, refused: endpoint cannot run conformance: OpenAI's protocol is for language "

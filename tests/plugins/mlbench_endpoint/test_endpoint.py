@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counted_reply import CountedReply
 from mlbench_endpoint.backend import Endpoint
 from mlbench_endpoint.options import EndpointOptions
 
@@ -21,7 +22,6 @@ from mlbench import (
     GenerationProgram,
     Model,
     Prompt,
-    Reply,
     ReplySpec,
     Samples,
     UnavailableError,
@@ -45,6 +45,7 @@ class Script:
     models: tuple[str, ...] = (MODEL,)
     answers_as: str = MODEL
     status: int = 200
+    refusal: str = "busy"
     cut_after: int | None = None
     """Hang up after so many tokens."""
     garbage: bool = False
@@ -75,7 +76,7 @@ def serving(script: Script) -> Iterator[str]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             script.asked.append({**body, "headers": dict(self.headers)})
             if script.status != 200 or len(script.asked) <= script.fails_first:
-                self._answer(script.status if script.status != 200 else 503, {"error": "busy"})
+                self._answer(script.status if script.status != 200 else 503, {"error": script.refusal})
                 return
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
@@ -143,10 +144,12 @@ class Talk(GenerationProgram):
         return np.array(tokens, np.int64)
 
 
-class Heard(Reply):
+class Heard(CountedReply):
+    """Keeps tokens, and when they came."""
+
     def __init__(self, count):
-        self.firsts, self.answers, self.failures, self.at = {}, {}, {}, {}
-        self._left, self._done = count, threading.Event()
+        super().__init__(count)
+        self.firsts, self.at = {}, {}
 
     def first_token(self, samples, tokens):
         self.firsts[samples.ids[0]] = tokens.tolist()
@@ -154,25 +157,8 @@ class Heard(Reply):
 
     def complete(self, samples, outputs, token_counts=None):
         assert [len(output) for output in outputs] == list(token_counts)
-        self.answers[samples.ids[0]] = outputs[0].tolist()
-        self._count(samples)
-
-    def fail(self, samples, reason):
-        self.failures[samples.ids[0]] = reason
-        self._count(samples)
-
-    def invalidate(self, reason):
-        raise AssertionError(reason)
-
-    def _count(self, samples):
         self.at["end", samples.ids[0]] = time.monotonic()
-        self._left -= 1
-        if not self._left:
-            self._done.set()
-
-    def wait(self):
-        assert self._done.wait(120)
-        return self
+        super().complete(samples, [output.tolist() for output in outputs])
 
 
 def model(program=None, **fields):
@@ -210,6 +196,7 @@ def test_prompts_go_out_as_tokens_and_answers_come_back_as_tokens():
     }
 
 
+@pytest.mark.thorough("servers")
 def test_an_answer_has_room_for_what_the_prompt_leaves_of_the_positions():
     script = Script()
     with engine(script, Talk(longest=12)) as opened:
@@ -217,6 +204,7 @@ def test_an_answer_has_room_for_what_the_prompt_leaves_of_the_positions():
     assert script.asked[0]["max_tokens"] == 9
 
 
+@pytest.mark.thorough("servers")
 def test_an_end_token_that_the_server_keeps_to_itself_is_added():
     with engine(Script(tokens=(7, 8))) as opened:
         assert ask(opened, 0).answers == {100: [7, 8, END]}
@@ -230,7 +218,7 @@ def test_the_first_token_is_heard_before_the_last_is_sent():
     assert heard.at["end", 100] - heard.at["first", 100] >= 0.1
 
 
-@pytest.mark.thorough("servers", but=["refusal", "cut off", "another model"])
+@pytest.mark.thorough("servers", but=["refusal"])
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
@@ -238,12 +226,10 @@ def test_the_first_token_is_heard_before_the_last_is_sent():
         (Script(cut_after=2), "cut the answer off after 2 parts"),
         (Script(cut_after=0), "cut the answer off after 0 parts"),
         (Script(garbage=True), r"invalid JSON: \{nonsense"),
-        (Script(answers_as="another"), "answered as 'another', not as 'scripted'"),
         (Script(text="no ids here"), "sent text, not token ids"),
         (Script(tokens=("a", "b")), 'sent "a" as a token id'),
-        (Script(answers_as=7), "answered as '7', not as 'scripted'"),
     ],
-    ids=["refusal", "cut off", "nothing", "garbage", "another model", "text", "words for ids", "a number for a name"],
+    ids=["refusal", "cut off", "nothing", "garbage", "text", "words for ids"],
 )
 def test_what_goes_wrong_with_one_request_fails_that_sample(script, reason):
     with engine(script) as opened:
@@ -285,6 +271,22 @@ def test_the_key_comes_from_the_environment(monkeypatch):
     assert script.asked[0]["headers"]["Authorization"] == "Bearer s3cret"
 
 
+def test_headers_come_from_the_environment_and_stay_out_of_errors(monkeypatch):
+    script = Script()
+    monkeypatch.setenv("TALK_HEADER", "s3cret-route")
+    monkeypatch.setenv("TALK_KEY", "other-s3cret")
+    options = {"header_variables": "X-Route = TALK_HEADER, Authorization=TALK_KEY", "key_variable": "TALK_KEY"}
+    with engine(script, **options) as opened:
+        ask(opened, 0)
+        assert "s3cret" not in str(opened.statistics())
+    assert script.asked[0]["headers"]["X-Route"] == "s3cret-route"
+    assert script.asked[0]["headers"]["Authorization"] == "other-s3cret"
+    refusal = Script(status=500, refusal="no route s3cret-route")
+    with engine(refusal, **options) as opened:
+        assert "no route [API key]" in ask(opened, 0).failures[100]
+
+
+@pytest.mark.thorough("servers")
 def test_many_requests_are_under_way_at_once():
     """The server answers none before all have come."""
     with engine(Script(gathers=threading.Barrier(60, timeout=60))) as opened:
@@ -303,10 +305,9 @@ def test_warming_up_shows_that_prompts_are_refused():
     ("script", "options", "reason"),
     [
         (Script(models=("a", "b")), {}, r"lists 2 models \(a, b\): set backend.model"),
-        (Script(models=("a",)), {"model": "b"}, "lists no model 'b', but a; asked for 'b': .* answered as 'scripted'"),
+        (Script(models=("a",), status=503), {"model": "b"}, "lists no model 'b', but a; asked for 'b': .*503"),
         (Script(models=()), {}, "lists no models: set backend.model"),
         (Script(), {"url": "http://127.0.0.1:9/v1"}, "http://127.0.0.1:9/v1 does not answer"),
-        (Script(), {"url": "http://127.0.0.1:99999/v1"}, "http://127.0.0.1:99999/v1 is not a URL"),
     ],
 )
 def test_a_server_that_cannot_serve_is_reported_at_once(script, options, reason):
@@ -314,6 +315,7 @@ def test_a_server_that_cannot_serve_is_reported_at_once(script, options, reason)
         pass
 
 
+@pytest.mark.thorough("servers")
 def test_a_model_that_a_server_has_without_listing_it_is_asked_for():
     script = Script(models=("downloaded",), answers_as=f"{MODEL}@main")
     with engine(script, model=MODEL) as opened:
@@ -329,6 +331,7 @@ def test_statistics_count_from_one_asking_to_the_next():
         assert opened.statistics().extra["answered"] == 0
 
 
+@pytest.mark.thorough("servers")
 def test_answers_that_the_server_counts_otherwise_are_counted():
     with engine(Script(tokens=(7, 8, END))) as opened:
         ask(opened, 0)
@@ -346,8 +349,18 @@ def test_answers_that_the_server_counts_otherwise_are_counted():
         ({"url": "http://x", "key_variable": "NO_SUCH_KEY"}, "backend.key_variable is 'NO_SUCH_KEY', but the env"),
         ({"url": "http://x", "extra": "[1]"}, r"backend.extra is '\[1\]'"),
         ({"url": "http://x", "extra": "[" * 100_000}, r"backend.extra is '\[\["),
-        ({"url": "http://me:s3cret@x/v1"}, "backend.url contains a user, a query or a fragment"),
-        ({"url": "http://x/v1?key=s3cret"}, "backend.url contains a user, a query or a fragment"),
+        ({"url": "http://me:s3cret@x/v1"}, "backend.url contains a user, a fragment or a query with a key"),
+        ({"url": "http://x/v1?key=s3cret"}, "backend.url contains a user, a fragment or a query with a key"),
+        ({"url": "http://x/v1?a=b&sig=s3cret"}, "backend.url contains a user, a fragment or a query with a key"),
+        ({"url": "http://127.0.0.1:99999/v1"}, "http://127.0.0.1:99999/v1 is not a URL"),
+        ({"url": "http://[/v1"}, r"http://\[/v1 is not a URL"),
+        ({"url": "http:///v1"}, "http:///v1 is not a URL"),
+        ({"url": "http://x/v1/chat/completions"}, "ends with the path of a request"),
+        ({"url": "http://x", "header_variables": "a"}, "backend.header_variables is not NAME=VARIABLE"),
+        ({"url": "http://x", "header_variables": "a b=s3cret"}, "backend.header_variables is not NAME=VARIABLE"),
+        ({"url": "http://x", "header_variables": "Content-Length=X"}, "the header Content-Length is set by mlbench"),
+        ({"url": "http://x", "header_variables": "a=NO_SUCH"}, "backend.header_variables is 'NO_SUCH', but the env"),
+        ({"url": "http://x", "ca": "/nowhere.pem"}, "backend.ca is '/nowhere.pem', which cannot be read"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, reason):

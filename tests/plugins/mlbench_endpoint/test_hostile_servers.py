@@ -15,6 +15,7 @@ from hostile_server import (
     FAULTS,
     JSON,
     KEY,
+    ODD,
     PATIENCE_S,
     SILENCES,
     Server,
@@ -49,7 +50,7 @@ REST = pytest.mark.thorough("servers")
         pytest.param(sends(b"\xff"), "not UTF-8", marks=REST),
         pytest.param(sends(b'{"data": {"id": "hostile"}}'), "lists no models", marks=REST),
         (sends(b'{"data": [7, {"id": "a\\u001b[2J"}, {"id": "b"}]}'), r"lists 2 models \(a\\x1b\[2J, b\)"),
-        pytest.param(sends(headers={"Content-Encoding": "gzip"}), "compressed", marks=REST),
+        pytest.param(sends(headers={"Content-Encoding": "br"}), "compressed", marks=REST),
         (sends(status=302, headers={"Location": "/v1/stray"}), r"302 \(Location: /v1/stray\)"),
         pytest.param(raw(b"220 mail.example ready\r\n\r\n"), "does not answer", marks=REST),
         pytest.param(raw(b""), "does not answer", marks=REST),
@@ -60,7 +61,7 @@ def test_a_list_of_models_that_is_none_is_refused_in_one_line(models, reason):
         with pytest.raises(UnavailableError, match=reason) as caught, engine(server):
             pass
         assert str(caught.value).isprintable()
-        assert server.strays == []
+        assert {path for path, _ in server.strays} <= {"/metrics"}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,32 @@ def test_requests_among_them_are_answered(outcome):
 
 
 def test_nothing_is_sent_to_where_a_server_points(outcome):
-    assert outcome[2].strays == []
+    assert {path for path, _ in outcome[2].strays} <= {"/metrics"}
+
+
+@pytest.fixture(scope="module")
+def odd_server():
+    with Server({place: behaviour for place, (behaviour, _) in enumerate(ODD.values())}) as server:
+        yield server
+
+
+@pytest.mark.slow
+def test_oddities_that_change_neither_text_nor_counts_are_counted(odd_server):
+    with engine(odd_server) as opened:
+        found = {}
+        for place, name in enumerate(ODD):
+            answer = ask(opened, [place])[place]
+            found[name] = (answer, opened.statistics().extra["oddities"])
+    assert found == {name: ([7, 8, END], counts) for name, (_, counts) in ODD.items()}
+
+
+@pytest.mark.thorough("servers")
+def test_each_oddity_fails_its_answer_where_the_user_is_strict(odd_server):
+    with engine(odd_server, strict=True) as opened:
+        found = ask(opened, range(len(ODD)))
+    failed = {name for place, name in enumerate(ODD) if isinstance(found[place], str)}
+    assert failed == {name for name, (_, counts) in ODD.items() if counts}
+    assert all("(backend.strict)" in reason for reason in found.values() if isinstance(reason, str))
 
 
 @pytest.mark.slow
@@ -100,14 +126,14 @@ def test_a_server_that_brings_no_token_in_time_fails_the_sample():
     assert reasons == {"no token for 0.5 s (backend.timeout_s), after "}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_a_stream_that_goes_on_and_on_fails_at_the_end_of_its_whole_time():
     with Server(dict(enumerate(SILENCES.values()))) as server, engine(server, total_timeout_s=0.5) as opened:
         found = ask(opened, range(len(SILENCES)))
     assert all("no complete answer within 0.5 s (backend.total_timeout_s)" in each for each in found.values())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_requests_that_wait_for_a_connection_do_not_use_up_their_time():
     """One connection, two silent requests before the third: by then twice its time has gone by."""
     with Server({0: holds(), 1: holds()}) as server:
@@ -125,7 +151,7 @@ def test_an_answer_that_the_workload_cannot_read_fails_its_sample_alone():
         assert ask(opened, [2])[2] == [7, 8, END]  # the thread lives on
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_a_token_beyond_64_bits_ends_the_warm_up_with_one_line():
     with Server({}, otherwise=sends(event([2**63]))) as server, engine(server) as opened:
         with pytest.raises(UnavailableError, match=str(2**63)):
@@ -137,13 +163,23 @@ def test_a_client_process_that_is_killed_fails_what_is_unanswered_and_what_comes
     with Server({0: holds(event([7]))}) as server, engine(server) as opened:
         reply, samples = RecordingReply(), samples_of([0])
         opened.submit(samples, reply)
-        os.kill(opened._process.pid, signal.SIGKILL)
+        os.kill(opened._client.pids[0], signal.SIGKILL)
         assert reply.wait(samples, PATIENCE_S)
         assert reply.failures == {1000: ["the process that talks to servers ended"]}
         assert set(ask(opened, [1, 2]).values()) == {"the process that talks to servers ended"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
+def test_of_two_client_processes_only_the_requests_of_a_killed_one_fail():
+    with Server({}) as server, engine(server, client_processes=2) as opened:
+        assert len(set(opened._client.pids)) == 2
+        assert all(isinstance(each, list) for each in ask(opened, [1, 2, 3, 4]).values())
+        os.kill(opened._client.pids[0], signal.SIGKILL)
+        lost = [each == "the process that talks to servers ended" for each in ask(opened, [1, 2, 3, 4]).values()]
+        assert sorted(lost) == [False, False, True, True]  # they take turns
+
+
+@pytest.mark.thorough("servers")
 def test_requests_under_way_are_dropped_when_the_engine_is_left():
     with Server({0: holds(event([7]))}) as server:
         with engine(server) as opened:
@@ -168,7 +204,7 @@ def test_an_api_key_that_a_server_repeats_is_in_no_reason(monkeypatch):
     assert all("[API key]" in each for each in found.values())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_a_server_that_asks_for_patience_is_asked_again_only_where_the_time_allows():
     again = {"Retry-After": "0"}
     with Server({0: sends(status=503, headers=again)}) as server, engine(server, retries=3) as opened:
@@ -190,7 +226,7 @@ def test_prompts_that_the_server_cut_are_counted():
     assert (counts.truncated_prompts, counts.extra["prompts_cut_otherwise"]) == (2, 3)
 
 
-@pytest.mark.thorough("servers", but=["tokens", "counts"])
+@pytest.mark.thorough("servers", but=["tokens"])
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
@@ -210,7 +246,7 @@ def test_text_is_checked_against_the_same_limits(behaviour, reason):
         assert re.search(reason, ask(opened, [300])[300])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_beams_that_lost_are_left_out():
     lost = {"index": 1, "token_ids": [9, 9, END], "finish_reason": "stop"}
     won = {"index": 0, "token_ids": [7, END], "finish_reason": "stop"}
@@ -221,7 +257,7 @@ def test_beams_that_lost_are_left_out():
             assert ask(opened, [0])[0] == [7, END]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_a_run_whose_server_cuts_prompts_is_invalid_by_name(tmp_path):
     async def shorten(request):
         read = len((await request.json())["prompt"]) - 1

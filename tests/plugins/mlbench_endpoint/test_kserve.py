@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from mlbench_endpoint.backend import Endpoint
-from mlbench_endpoint.kserve import difference
+from mlbench_endpoint.kserve.protocol import difference
 from mlbench_endpoint.options import EndpointOptions
 
 from mlbench import EnginePlan, Model, Samples, UnavailableError, UsageError
@@ -20,7 +20,7 @@ pytest.importorskip("onnxruntime")
 graph_server = pytest.importorskip("graph_server")
 
 PATIENCE_S = 60
-EVERYTHING = range(TokenLists.count)
+EVERYTHING = range(TokenLists().count)
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +268,12 @@ def test_a_model_with_other_tensors_than_the_graphs_is_told_from_it(metadata, to
         ({"start": "serve {port}"}, "backend.start has no meaning with backend.protocol=kserve."),
         ({"connections": 3}, "backend.connections is 3, and execution.workers 2"),
         ({"url": "localhost:8000"}, "backend.url is 'localhost:8000'."),
-        ({"url": "http://127.0.0.1:1"}, "http://127.0.0.1:1/v2: [Errno 111] Connection refused."),
+        ({"url": "http://127.0.0.1:99999"}, "backend.url: http://127.0.0.1:99999 is not a URL"),
+        ({"url": "http://a b/v1"}, "backend.url: http://a b/v1 is not a URL"),
+        (
+            {"url": "http://127.0.0.1:1"},
+            "1/v2: [Errno 111] Connection refused. Check that the server runs",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said_before_anything_is_measured(file, options, message):

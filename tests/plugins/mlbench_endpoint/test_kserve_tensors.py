@@ -5,9 +5,9 @@ import json
 
 import numpy as np
 import pytest
-from mlbench_endpoint.connection import Body
-from mlbench_endpoint.failure import RequestFailed
-from mlbench_endpoint.kserve_tensors import JSON_SIZE, Expected, encode_request, read_answer
+from mlbench_endpoint.client.connection import Body
+from mlbench_endpoint.client.failure import RequestFailed
+from mlbench_endpoint.kserve.tensors import JSON_SIZE, Expected, encode_request, read_answer
 
 EXAMPLE_INPUTS = {"input0": np.array([[1, 2], [3, 4]], np.uint32), "input1": np.array([True])}
 """Of the protocol's inference example, and of the binary data extension's."""

@@ -5,16 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mlbench_endpoint.answer import Answer, AnswerFormat
 from mlbench_endpoint.api import Api
-from mlbench_endpoint.failure import RequestFailed
-from mlbench_endpoint.prompt_lengths import parse_lengths
-from mlbench_endpoint.prompt_options import PromptOptions
-from mlbench_endpoint.prompts import open_prompts
-from mlbench_endpoint.sweep import Load, is_believable, suite_text
+from mlbench_endpoint.client.answer import Answer, AnswerFormat
+from mlbench_endpoint.client.failure import RequestFailed
+from mlbench_endpoint.client.messages import Answered
+from mlbench_endpoint.loads.load import Load
+from mlbench_endpoint.loads.prompt_lengths import parse_lengths
+from mlbench_endpoint.loads.prompt_options import PromptOptions
+from mlbench_endpoint.loads.prompts import open_prompts
+from mlbench_endpoint.loads.text_program import TextProgram
+from mlbench_endpoint.loads.text_sample import TextSample
+from mlbench_endpoint.sweep.results import is_believable
+from mlbench_endpoint.sweep.suite import suite_text
 from mlbench_endpoint.text_format import text_format, text_to_send
-from mlbench_endpoint.text_program import TextProgram
-from mlbench_endpoint.text_sample import TextSample
 
 from mlbench import Backend, EnginePlan, GraphBackend, Model, Probe, UsageError
 from mlbench.discovery import Plugins
@@ -75,7 +78,7 @@ def test_a_text_file_has_a_prompt_on_each_line(tmp_path):
 
 
 def test_a_chat_asks_with_a_message_and_reads_thoughts_and_answers():
-    form = text_format(api=Api.CHAT, extra={})
+    form = text_format(api=Api.CHAT, extra={}, count="")
     program = TextProgram(8)
     fields = form.fields(program.prompt(TextSample(text="why?", answer_tokens=8)))
     assert fields == {"max_tokens": 8, "messages": [{"role": "user", "content": "why?"}]}
@@ -87,15 +90,73 @@ def test_a_chat_asks_with_a_message_and_reads_thoughts_and_answers():
 
 def test_a_chat_whose_message_is_none_fails():
     form = AnswerFormat(is_text=True, is_stream=True, api=Api.CHAT, vocabulary=0, choices=1, has_usage=True)
-    with pytest.raises(RequestFailed, match="as a message"):
+    with pytest.raises(RequestFailed, match="as text"):
         Answer(form, 8).add({"choices": [{"index": 0, "delta": "so"}]})
 
 
 def test_an_answer_has_as_many_tokens_as_the_server_counts():
-    form = text_format(api=Api.COMPLETIONS, extra={})
-    assert form.count(tokens=300, counted=64) == 64
+    form = text_format(api=Api.COMPLETIONS, extra={}, count="")
+    assert form.count(300, answered(64)) == 64
     with pytest.raises(ValueError, match="counts 1 token"):
-        form.count(tokens=300, counted=1)
+        form.count(300, answered(1))
+
+
+def answered(counted, chunks=0, text="one two three"):
+    return Answered(
+        id=1,
+        answer=text,
+        finish="stop",
+        prompt_tokens=None,
+        answer_tokens=counted,
+        attempts=1,
+        sent_ns=0,
+        first_ns=1,
+        at_ns=9,
+        chunk_ns=range(chunks),
+    )
+
+
+def test_chunks_are_counted_where_the_user_says_so_or_nobody_asks_the_server():
+    for form in (
+        text_format(api=Api.CHAT, extra={}, count="chunks"),
+        text_format(api=Api.CHAT, extra={"stream_options": None}, count=""),
+    ):
+        assert not form.answer.has_usage
+        assert form.count(300, answered(64, chunks=5)) == 5
+        with pytest.raises(ValueError, match="has 1 token by chunks"):
+            form.count(300, answered(64, chunks=1))
+
+
+def test_a_tokenizer_that_the_user_names_counts_prompts_and_answers(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"one": 0, "two": 1, "[UNK]": 2}, unk_token="[UNK]"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.save(str(tmp_path / "tokenizer.json"))
+    for place in (tmp_path, tmp_path / "tokenizer.json"):
+        form = text_format(api=Api.COMPLETIONS, extra={}, count=f"tokenizer:{place}")
+        assert form.count(300, answered(None)) == 3
+        prompt = TextProgram(8).prompt(TextSample(text="one two", answer_tokens=8, new_words=2))
+        assert form.counted_prompt(prompt, answered(None)) == 4
+
+
+@pytest.mark.parametrize(
+    ("extra", "limit"),
+    [
+        ({}, 8),
+        ({"max_tokens": 5}, 5),
+        ({"max_tokens": 50}, 50),
+        ({"max_tokens": None, "max_completion_tokens": 40}, 40),
+    ],
+)
+def test_an_answer_may_be_as_long_as_the_request_says(extra, limit):
+    form = text_format(api=Api.CHAT, extra=extra, count="")
+    assert form.limit(TextProgram(8).prompt(TextSample(text="why?", answer_tokens=8))) == limit
+
+
+def test_several_answers_to_a_prompt_are_refused():
+    with pytest.raises(UsageError, match=r"3 answers to a prompt \(n\)"):
+        text_format(api=Api.CHAT, extra={"n": 3}, count="")
+    assert text_format(api=Api.CHAT, extra={"n": 1}, count="").common["n"] == 1
 
 
 def test_a_suite_file_holds_whatever_is_in_a_url_or_a_path():

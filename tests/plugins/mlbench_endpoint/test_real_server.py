@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import mlbench_llama2_70b
@@ -23,10 +24,15 @@ from mlbench.discovery import Plugins
 from mlbench.planning.requests import RunRequest, resolve
 from mlbench.rules.tiers import Tier
 from mlbench.running.runner import run_benchmark
+from mlbench.wire.load_progress import LoadProgress
 
-for package in ("aiohttp", "fastapi", "openai", "uvicorn"):  # the last three are `transformers serve`'s
-    pytest.importorskip(package, reason="transformers serve needs transformers[serving]")
-pytestmark = pytest.mark.slow
+PACKAGES = ("aiohttp", "fastapi", "openai", "uvicorn")
+"""The last three are `transformers serve`'s."""
+LACKS = not all(map(find_spec, PACKAGES))
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(LACKS, reason="transformers serve needs transformers[serving]"),
+]
 
 MINI = Path(mlbench_llama2_70b.__file__).parent / "mini"
 CUT_ANOTHER_WAY = 112
@@ -118,7 +124,8 @@ def test_a_run_whose_server_is_killed_is_invalid_and_names_a_sample(servers, tmp
     doomed, killed = servers[1], []
 
     def listen(progress):
-        if progress["stage"] == "performance" and progress.get("answered") and not killed:
+        test = progress.read(LoadProgress) if progress.stage == "performance" else None
+        if test and test.counts.answered and not killed:
             killed.append(progress)
             doomed.kill()
 

@@ -11,8 +11,9 @@ import psutil
 import pytest
 from mlbench_endpoint.backend import Endpoint
 from mlbench_endpoint.options import EndpointOptions
-from mlbench_endpoint.server_guard import BoundedFile
-from mlbench_endpoint.started_server import LOG_NAME, StartedServer, server_command
+from mlbench_endpoint.servers.server_guard import BoundedFile
+from mlbench_endpoint.servers.started_server import LOG_NAME, StartedServer, server_command
+from mock_process import COMMAND
 
 from mlbench import UnavailableError, UsageError
 from mlbench.discovery import Plugins
@@ -22,8 +23,7 @@ from mlbench.running.runner import run_benchmark
 
 pytest.importorskip("aiohttp")
 
-SERVER = Path(__file__).with_name("text_server.py")
-WORDY = f"{shlex.quote(sys.executable)} {shlex.quote(str(SERVER))} '{{\"port\": {{port}}}}'"
+WORDY = f"{shlex.join(COMMAND)} --port {{port}}"
 PATIENCE_S = 60
 
 
@@ -87,7 +87,7 @@ def test_a_log_has_an_end(tmp_path):
 def test_a_server_is_there_until_its_end(tmp_path):
     server = started(WORDY, tmp_path)
     (process,) = [each for each in psutil.process_iter() if server._guard and each.ppid() == server._guard.pid]
-    assert str(SERVER) in process.cmdline()
+    assert "mock-server" in process.cmdline()
     assert "torch" in server.versions  # those of its Python, which is this one
     server.end()
     assert not process.is_running()
@@ -102,7 +102,7 @@ def test_a_server_that_ends_at_once_is_said_with_its_last_lines(tmp_path):
     assert caught.value.message.endswith("its log ends: loading | no room for 140 GB")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_another_server_at_the_same_place_is_not_measured_in_its_stead(tmp_path):
     other = started(WORDY, None)
     try:
@@ -146,7 +146,7 @@ def test_a_server_ends_when_the_process_that_started_it_is_killed(tmp_path):
         "import sys\n"
         "from pathlib import Path\n"
         "from mlbench_endpoint.options import EndpointOptions\n"
-        "from mlbench_endpoint.started_server import StartedServer, server_command\n"
+        "from mlbench_endpoint.servers.started_server import StartedServer, server_command\n"
         "command = server_command(EndpointOptions(start=sys.argv[1]), None)\n"
         "server = StartedServer(command, Path(sys.argv[2]), 60.0)\n"
         "server.start()\n"
@@ -180,11 +180,11 @@ def measure_prompts(overrides, results):
 
 @pytest.mark.slow
 def test_a_run_starts_its_server_and_keeps_log_and_versions(tmp_path):
-    overrides = {"backend.start": WORDY, "backend.model": "wordy", "load.min_duration_ms": "500"}
+    overrides = {"backend.start": WORDY, "backend.model": "mock", "load.min_duration_ms": "500"}
     overrides |= {"load.min_query_count": "20", "load.target_qps": "40", "workload.tokens_out": "4"}
     record = measure_prompts(overrides, tmp_path)
     assert record.status == "completed", record.failure
-    assert record.engine.extra["served_model"] == "wordy"
+    assert record.engine.extra["served_model"] == "mock"
     assert record.engine.extra["server_versions"]["transformers"]
     (log,) = tmp_path.glob(f"*/{LOG_NAME}")
     assert log.read_text().startswith("http://127.0.0.1:")
@@ -193,7 +193,7 @@ def test_a_run_starts_its_server_and_keeps_log_and_versions(tmp_path):
     assert not served
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_a_run_whose_server_does_not_start_fails_with_the_servers_words(tmp_path):
     overrides = {"backend.start": program("raise SystemExit('no such model')"), "backend.url": "http://127.0.0.1:9/v1"}
     record = measure_prompts(overrides, tmp_path)

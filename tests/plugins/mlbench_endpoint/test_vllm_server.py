@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mlbench_endpoint.backend import Endpoint
 from mlbench_endpoint.options import EndpointOptions
-from mlbench_endpoint.started_server import LOG_NAME
+from mlbench_endpoint.servers.started_server import LOG_NAME
 from mlbench_llama2_70b.graphs import NETWORK as LLAMA
 from mlbench_mixtral_8x7b.graphs import NETWORK as MIXTRAL
 from mlbench_recipes.language_reference import answers

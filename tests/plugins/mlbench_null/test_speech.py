@@ -1,14 +1,14 @@
 """The null backend on generation programs: empty words in the right form, at a set pace."""
 
-import threading
 import time
 
 import numpy as np
 import pytest
+from counted_reply import CountedReply
 from mlbench_null.backend import Null
 from mlbench_null.options import NullOptions
 
-from mlbench import Decoding, EnginePlan, GenerationProgram, Model, Reply, ReplySpec, Samples, UsageError
+from mlbench import Decoding, EnginePlan, GenerationProgram, Model, ReplySpec, Samples, UsageError
 
 END = 0
 
@@ -27,14 +27,13 @@ class Talk(GenerationProgram):
         return np.array(tokens, np.int32)
 
 
-class Heard(Reply):
+class Heard(CountedReply):
     """Notes what is said, and when."""
 
     def __init__(self, count):
-        self.firsts, self.answers, self.counts, self.at_ns = {}, {}, {}, {}
+        super().__init__(count)
+        self.firsts, self.counts, self.at_ns = {}, {}, {}
         self.calls = 0
-        self.all_in = threading.Event()
-        self._count = count
 
     def first_token(self, samples, tokens):
         assert len(tokens) == len(samples)
@@ -44,18 +43,12 @@ class Heard(Reply):
 
     def complete(self, samples, outputs, token_counts=None):
         self.calls += 1
-        for id_, output, count in zip(samples.ids, outputs, token_counts, strict=True):
-            assert id_ not in self.answers
-            self.answers[id_] = output.tolist()
-            self.counts[id_] = count
-            self.at_ns[id_] = time.monotonic_ns()
-        if len(self.answers) == self._count:
-            self.all_in.set()
+        assert not self.answers.keys() & set(samples.ids)
+        self.counts.update(zip(samples.ids, token_counts, strict=True))
+        self.at_ns.update(dict.fromkeys(samples.ids, time.monotonic_ns()))
+        super().complete(samples, [output.tolist() for output in outputs])
 
     def fail(self, samples, reason):
-        raise AssertionError(reason)
-
-    def invalidate(self, reason):
         raise AssertionError(reason)
 
 
@@ -68,7 +61,7 @@ def heard(count, program=None, **options):
     reply = Heard(count)
     with engine(program, **options) as null:
         null.submit(Samples(list(range(count)), list(range(count)), None), reply)
-        assert reply.all_in.wait(60)
+        reply.wait()
     return reply
 
 
@@ -122,7 +115,7 @@ def test_a_short_answer_that_came_later_is_given_before_a_long_one():
     with engine(tokens=2, most_tokens=50, token_ms=20) as null:
         null.submit(Samples([0], [long], None), reply)
         null.submit(Samples([1], [short], None), reply)
-        assert reply.all_in.wait(60)
+        reply.wait()
     assert list(reply.answers) == [1, 0]
 
 

@@ -2,87 +2,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from mlbench_onnxruntime.backend import OnnxRuntime
 from mlbench_onnxruntime.libraries import load_libraries
 from mlbench_onnxruntime.placement import check_placement
-from mlbench_onnxruntime.products import measure_bits, product_model
-from mlbench_onnxruntime.providers import Place, fp32_bits, usable_provider
+from mlbench_onnxruntime.providers import Place, usable_provider
 from mlbench_onnxruntime.stateless import BoundSession, HostSession
-from mlbench_onnxruntime.tensorrt_options import profile_options, tensorrt_options
+from product_graph import WEIGHT, FileGraph, backend, inputs
 
-from mlbench import Dim, GraphError, Precision, TensorSpec, UsageError
-from mlbench.cli import main
-from mlbench.toolkit import ModuleGraph
+from mlbench import GraphError, Precision, UsageError
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-
-BATCH = Dim(name="batch", smallest=1, usual=2, largest=8)
-
-
-@pytest.fixture(autouse=True)
-def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Measure providers anew, and leave the environment as it was."""
-    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")
-    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
-    fp32_bits.cache_clear()
-    yield
-    fp32_bits.cache_clear()
-
-
-class FileGraph(ModuleGraph):
-    """A graph that is an ONNX file already, so that nothing needs to be exported."""
-
-    def __init__(self, file: Path, calibration: list[np.ndarray]) -> None:
-        super().__init__(
-            "product",
-            inputs=(TensorSpec(name="x", shape=(BATCH, 4), dtype="float32"),),
-            outputs=(TensorSpec(name="y", shape=(BATCH, 3), dtype="float32"),),
-            build=None,
-            fingerprint="product",
-            calibrate=lambda: ({"x": array} for array in calibration),
-        )
-        self._file = file
-
-    def onnx(self) -> Path:
-        return self._file
-
-
-WEIGHT = np.arange(-6, 6, dtype=np.float32).reshape(4, 3) / 6
-
-
-@pytest.fixture
-def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that computes y = x @ WEIGHT."""
-    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
-    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
-    x, y = (
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", size])
-        for name, size in (("x", 4), ("y", 3))
-    )
-    graph = onnx.helper.make_graph([node], "product", [x], [y], [onnx.numpy_helper.from_array(WEIGHT, "w")])
-    opset = onnx.helper.make_opsetid("", 18)
-    path = tmp_path / "product.onnx"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
-    return path
-
-
-def backend(**options) -> OnnxRuntime:
-    made = OnnxRuntime()
-    made.options = replace(made.options, threads=1, **options)
-    return made
-
-
-def inputs(seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).uniform(-1, 1, (8, 4)).astype(np.float32)
-
 
 ON_ONE_PROCESSOR = """
 import os, sys, time
@@ -202,171 +138,6 @@ def test_a_device_that_cannot_be_started_is_refused_with_its_number_before_the_g
     assert "\n" not in str(caught.value)
 
 
-def test_a_providers_options_and_number_reach_it_and_what_stands_behind_it():
-    place = Place(provider="TensorrtExecutionProvider", device=2, options=(("trt_builder_optimization_level", "5"),))
-    assert place.providers == [
-        ("TensorrtExecutionProvider", {"device_id": "2", "trt_builder_optimization_level": "5"}),
-        ("CUDAExecutionProvider", {"device_id": "2", "use_tf32": "0"}),
-    ]
-    assert Place(provider="CPUExecutionProvider").providers == [("CPUExecutionProvider", {})]
-
-
-def test_fp32_on_a_gpu_is_fp32_unless_the_user_says_otherwise():
-    """TF32 is ONNX Runtime's default there: products of 10 bits of mantissa."""
-    (cuda,) = Place(provider="CUDAExecutionProvider").providers
-    assert cuda == ("CUDAExecutionProvider", {"device_id": "0", "use_tf32": "0"})
-    (asked,) = Place(provider="CUDAExecutionProvider", options=(("use_tf32", "1"),)).providers
-    assert asked[1]["use_tf32"] == "1"
-
-
-def test_tensorrt_gets_the_shapes_that_will_come(product: Path):
-    assert profile_options(FileGraph(product, [])) == {
-        "trt_profile_min_shapes": "x:1x4",
-        "trt_profile_opt_shapes": "x:2x4",
-        "trt_profile_max_shapes": "x:8x4",
-    }
-
-
-def test_tensorrts_engines_are_kept_apart_by_the_weights_and_not_only_by_the_file(product: Path):
-    graph, other = FileGraph(product, []), FileGraph(product, [])
-    other._fingerprint = "other weights"
-    found = [tensorrt_options(each, product, 0) for each in (graph, other, graph)]
-    folders = [each["trt_engine_cache_path"] for each in found]
-    assert folders[0] == folders[2] != folders[1]
-    assert all(Path(folder).is_dir() for folder in folders)
-    assert {each["trt_timing_cache_path"] for each in found} == {found[0]["trt_timing_cache_path"]}
-    assert {each[f"trt_{kind}_cache_enable"] for each in found for kind in ("engine", "timing")} == {"1"}
-
-
-class Sessions:
-    """Starts any provider; TensorRT takes no profiles, as where it gets only parts of a graph."""
-
-    def __init__(self, refused: str) -> None:
-        self.refused = refused
-        self.chains: list[list[tuple[str, dict[str, str]]]] = []
-
-    def __call__(self, path: object, settings: object, providers: list, enable_fallback: int) -> "Sessions":
-        self.chains.append(providers)
-        if self.refused in providers[0][1]:
-            raise RuntimeError("User needs to provide all the dynamic shape inputs with associated profiles")
-        return self
-
-    def get_providers(self) -> list[str]:
-        return [name for name, _ in self.chains[-1]]
-
-    def run(self, outputs: object, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-        return [inputs["x"]]  # the product with ones on the diagonal
-
-
-@pytest.mark.parametrize(
-    ("given", "refused", "kept"),
-    [
-        ({}, "", {"min": "x:1x4", "max": "x:8x4"}),
-        ({}, "trt_profile_min_shapes", {}),
-        ({"trt_profile_max_shapes": "x:2x4"}, "", {"max": "x:2x4"}),
-    ],
-    ids=["ours", "parts", "the user's"],
-)
-def test_a_session_on_tensorrt_gets_profiles_and_a_cache(product: Path, monkeypatch, given, refused, kept):
-    sessions = Sessions(refused)
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["TensorrtExecutionProvider"])
-    monkeypatch.setattr(onnxruntime, "InferenceSession", sessions)
-    backend(provider="tensorrt", provider_options=given).compile(FileGraph(product, []), Precision.FP32)
-    (_, options), (behind, _) = sessions.chains[-1]
-    profiles = {name.split("_")[2]: shapes for name, shapes in options.items() if name.startswith("trt_profile")}
-    assert {kind: shapes for kind, shapes in profiles.items() if kind != "opt"} == kept
-    assert (options["device_id"], options["trt_engine_cache_enable"]) == ("0", "1")
-    assert behind == "CUDAExecutionProvider"
-
-
-def rounding(kind: int) -> bytes:
-    """Return the model that products are measured with, as a provider that rounds factors computes it."""
-    model = onnx.load_from_string(product_model())
-    casts = [
-        onnx.helper.make_node("Cast", [source], [target], to=to)
-        for name in "xy"
-        for source, target, to in ((name, f"{name}_low", kind), (f"{name}_low", f"{name}_back", onnx.TensorProto.FLOAT))
-    ]
-    node = onnx.helper.make_node("MatMul", ["x_back", "y_back"], ["z"])
-    del model.graph.node[:]
-    model.graph.node.extend([*casts, node])
-    return model.SerializeToString()
-
-
-def on_cpu(model: bytes | Path) -> onnxruntime.InferenceSession:
-    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-
-
-@pytest.mark.parametrize(
-    ("kind", "bits"), [("FLOAT", 23), ("FLOAT16", 10), ("BFLOAT16", 7)], ids=["fp32", "as TF32 and fp16", "bf16"]
-)
-def test_a_product_tells_how_many_bits_of_its_factors_were_kept(kind: str, bits: int):
-    assert measure_bits(on_cpu(rounding(getattr(onnx.TensorProto, kind)))) == bits
-
-
-class Rounding:
-    """Starts TensorRT's sessions on the CPU, and rounds as it does to TF32 unless its libraries were told not to."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, heeds: bool = True) -> None:
-        self.heeds = heeds
-        self.first = ""  # NVIDIA's libraries read the variable once
-        self.session = onnxruntime.InferenceSession
-        monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["TensorrtExecutionProvider"])
-        monkeypatch.setattr(onnxruntime, "InferenceSession", self)
-
-    def __call__(self, model: bytes | Path, *_: object, **__: object) -> SimpleNamespace:
-        self.first = self.first or os.environ.get("NVIDIA_TF32_OVERRIDE", "unset")
-        is_lower = isinstance(model, bytes) and not (self.heeds and self.first == "0")
-        model = rounding(onnx.TensorProto.FLOAT16) if is_lower else model
-        session = self.session(model, providers=["CPUExecutionProvider"])
-        return SimpleNamespace(run=session.run, get_providers=lambda: ["TensorrtExecutionProvider"])
-
-
-@pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16])
-def test_tensorrt_is_kept_from_tf32_before_its_first_session_and_the_record_says_what_was_measured(
-    product: Path, monkeypatch: pytest.MonkeyPatch, precision: Precision
-):
-    sessions, made = Rounding(monkeypatch), backend(provider="tensorrt")
-    made.compile(FileGraph(product, []), precision)
-    assert sessions.first == "0"
-    assert made.observe().extra["fp32_mantissa_bits"] == 23
-
-
-def test_fp32_on_tensorrt_is_refused_where_it_is_computed_in_tf32_all_the_same(product: Path, monkeypatch):
-    Rounding(monkeypatch, heeds=False)
-    with pytest.raises(UsageError, match="multiplies fp32 numbers with 10 of 23 bits of mantissa") as caught:
-        backend(provider="tensorrt").compile(FileGraph(product, []), Precision.FP32)
-    assert "NVIDIA_TF32_OVERRIDE=0" in caught.value.hint
-    made = backend(provider="tensorrt")
-    made.compile(FileGraph(product, []), Precision.FP16)
-    assert made.observe().extra["fp32_mantissa_bits"] == 10
-
-
-def test_fp32_on_tensorrt_is_refused_where_the_user_lets_it_choose_tf32(product: Path, monkeypatch):
-    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["TensorrtExecutionProvider"])
-    monkeypatch.setattr(onnxruntime, "InferenceSession", Sessions("no option"))
-    with pytest.raises(UsageError, match="NVIDIA_TF32_OVERRIDE is '1', but TensorrtExecutionProvider has no option"):
-        backend(provider="tensorrt").compile(FileGraph(product, []), Precision.FP32)
-    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "1"
-
-
-def test_a_user_who_asks_a_provider_for_a_lower_precision_gets_it_and_the_record_says_so(product: Path, monkeypatch):
-    Rounding(monkeypatch, heeds=False)
-    made = backend(provider="tensorrt", provider_options={"trt_fp16_enable": "1"})
-    made.compile(FileGraph(product, []), Precision.FP32)
-    assert made.observe().extra["fp32_mantissa_bits"] == 10
-
-
-def test_engines_whose_kernels_were_chosen_with_tf32_are_not_taken_without_it(product: Path, monkeypatch):
-    found = []
-    for value in ("1", "0"):
-        monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", value)
-        found.append(tensorrt_options(FileGraph(product, []), product, 0))
-    assert found[0]["trt_engine_cache_path"] != found[1]["trt_engine_cache_path"]
-    assert found[0]["trt_timing_cache_path"] != found[1]["trt_timing_cache_path"]
-
-
 def test_a_session_that_is_bound_computes_what_an_unbound_one_does(product: Path):
     session = onnxruntime.InferenceSession(product, providers=["CPUExecutionProvider"])
     graph, place = FileGraph(product, []), Place(provider="CPUExecutionProvider")
@@ -469,7 +240,7 @@ def test_two_distributions_of_one_module_are_refused_and_distinguished(monkeypat
         == "pip uninstall -y onnxruntime onnxruntime-gpu && pip install 'mlbench-inference[onnxruntime-gpu]'"
     )
     for command in ("list", "doctor"):
-        printed = CliRunner().invoke(main, [command]).output
+        printed = invoke(command).output
         assert f"{probe.reason}; {probe.install}" in printed
 
 

@@ -85,7 +85,7 @@ def counted(model) -> dict[str, int]:
     return {kind: found[kind] for kind in FUSED}
 
 
-@pytest.mark.slow  # the exporter takes seconds
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_fused_operators_give_what_torch_gives(graph, rows, precision):
@@ -98,7 +98,7 @@ def test_fused_operators_give_what_torch_gives(graph, rows, precision):
         np.testing.assert_allclose(found[spec.name], wanted, atol=1e-5 if precision is Precision.FP32 else 0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 def test_attention_without_a_mask_gelu_and_group_norm_become_an_operator_each(graph):
     model = onnx.load(graph.onnx())
     assert fuse_operators(model) == 4
@@ -153,7 +153,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize("case", OTHERS)
 def test_what_differs_from_the_pattern_is_left_as_it_is(graph, case):
     change, kind, count = OTHERS[case]

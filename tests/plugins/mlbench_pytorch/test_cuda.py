@@ -41,7 +41,9 @@ def test_each_instance_has_a_gpu_of_its_own_and_more_than_gpus_are_refused():
     count = torch.cuda.device_count()
     for number in range(count):
         assert PyTorch().instance(number, count).device() == torch.device("cuda", number)
-    with pytest.raises(UsageError, match=f"^execution.instances is {count + 1}, and torch"):
+    with pytest.raises(
+        UsageError, match=f"^execution.instances is {count + 1}; GPUs that torch .* can use here: {count}"
+    ):
         PyTorch().instance(0, count + 1)
 
 

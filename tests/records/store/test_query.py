@@ -18,11 +18,6 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def results(tmp_path):
-    return tmp_path / "results"
-
-
-@pytest.fixture
 def store(results, a_run):
     """Store a record in the results folder, and return its folder."""
 
@@ -115,7 +110,7 @@ def test_a_question_reads_nothing_but_the_tables(results, store, tmp_path):
 @pytest.mark.parametrize("sql", ["SELCT 1", "SELECT colour FROM runs", "SELECT * FROM rums", ""])
 def test_a_malformed_question_names_the_tables(results, store, sql):
     store("one")
-    with pytest.raises(UsageError, match="Tables are runs, accuracy, latency, published"):
+    with pytest.raises(UsageError, match="Tables are runs, accuracy, latency, telemetry, published"):
         ask(results, sql)
 
 

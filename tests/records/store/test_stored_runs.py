@@ -19,11 +19,6 @@ FIRST = datetime(2026, 10, 1, 2, tzinfo=UTC)
 
 
 @pytest.fixture
-def results(tmp_path):
-    return tmp_path / "results"
-
-
-@pytest.fixture
 def store(results):
     def store(record):
         (results / record.run_id).mkdir(parents=True)
@@ -64,7 +59,9 @@ def test_histories_of_runs_read_in_part_are_those_of_whole_runs(store, a_night, 
                 peak_memory_bytes=10**8 * (1 + (night > 11)),
                 **spent,
                 **kept,
-                processor_time=processor | {"relative_ns": 4e6 + 1e4 * (night % 3)},
+                processor_time=processor
+                | {"relative_ns": 4e6 + 1e4 * (night % 3)}
+                | ({"reference": "scrypt"} if night else {}),
             )
         )
         for night in range(20)
@@ -148,12 +145,13 @@ def changed(run, **fields):
 
 
 DIFFERENT = {
-    **{name: "other" for name in ("workload", "backend", "scenario", "precision")},
-    **{"profile": "full", "tier": "dev", "weights": "random"},
+    **{name: "other" for name in ("workload", "backend", "scenario", "precision", "transform")},
+    **{"profile": "full", "tier": "dev", "weights": "random", "round": "v6.0"},
     "settings": {"execution.batch": {"value": 64, "layer": "command line"}},
     "tuning": {"settings": {"execution.batch": {"value": 64, "layer": "backend pytorch"}}},
     "data": {"fingerprints": {"data": "0" * 64}},
     "model": {"fingerprints": {"weights": "0" * 64}},
+    "transformed": {"fingerprints": {"transformed decode": "0" * 64}},
     "seeds": None,
     "loadgen": {"loadgen_version": "6.1"},
     "lanes": {"beside": {"lane": 1, "lanes": 2, "processors": [0], "runs": [], "shared": []}},
@@ -177,6 +175,7 @@ def variations(run):
         "audit": {"audit": {"test": "TEST04", "of": "another"}},
         "hardware": {"environment": quota},
         "clocks": {"environment": clocks},
+        "memory": {"memory": "device"},
         "number_format": {"number_format": {"stores": "int4", "computes": "fp16"}},
         "nodes": {"network": {"connections": 2, "is_encrypted": True, "nodes": []}},
         "traffic": {"scenario_facts": traffic},

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-
-from mlbench.cli import main
+from invoking import invoke
 
 PLUGIN = """
 from mlbench import Rules, Target, Tokens, hookimpl
@@ -130,7 +128,7 @@ def mlbench(installed):
                 patch.setenv(name, value)
             patch.setattr(tempfile, "tempdir", None)  # what was found before
             patch.syspath_prepend(installed["PYTHONPATH"])
-            return CliRunner().invoke(main, [*map(str, arguments)])
+            return invoke(*arguments)
 
     return run
 

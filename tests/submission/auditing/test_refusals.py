@@ -1,9 +1,7 @@
 """Runs that cannot be audited: one line, exit status 2, and no test is made."""
 
 import pytest
-from click.testing import CliRunner
-
-from mlbench.cli import main
+from invoking import invoke, refusal
 
 
 @pytest.fixture
@@ -14,12 +12,9 @@ def refused(a_run, tmp_path):
         folder = tmp_path / "results" / a_run().run_id
         folder.mkdir(parents=True)
         (folder / "record.json").write_text(a_run(**{"tier": "valid", **changes}).text())
-        done = CliRunner().invoke(main, ["audit", str(folder), *options])
-        assert done.exit_code == 2, done.output
-        assert done.stdout == ""
-        assert len(done.stderr.strip().splitlines()) == 1
+        line = refusal(invoke("audit", folder, *options))
         assert not (folder.parent / ".audits").exists()
-        return done.stderr
+        return line
 
     return refused
 

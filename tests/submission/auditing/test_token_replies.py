@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from altered_replies import tokens
 
-from mlbench.discovery import Plugins
 from mlbench.errors import DataError
 from mlbench.loadgen.scenarios import OFFLINE, SERVER
 from mlbench.records.run_record import RunRecord
@@ -25,11 +24,6 @@ DETAIL = """:::MLLOG {{"key": "generated_query_count", "value": {queries}}}
 SENT = 100
 
 ANSWER = {"data": tokens(5, 6, 2), "token_data": tokens(5), "token_count": 3}
-
-
-@pytest.fixture(scope="module")
-def plugins():
-    return Plugins.discover()
 
 
 @pytest.fixture

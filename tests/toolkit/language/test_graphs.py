@@ -24,14 +24,7 @@ VOCABULARY = 96
 LENGTH = 256
 EVERYTHING = Decoding(end_tokens=tuple(range(VOCABULARY - 1)), max_new_tokens=64, longest=LENGTH)
 """Asks for the log-probabilities of all tokens."""
-
-
-@pytest.fixture(autouse=True)
-def one_torch_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def network_of(workload):

@@ -66,6 +66,16 @@ class TestConfig:
     def test_the_wanted_numbers_pass(self, folder):
         check_config(folder, {"hidden_size": (8, 16), "rope_theta": (1e6,)})
 
+    def test_scaled_angles_are_the_same_in_the_older_form_of_two_entries(self, folder):
+        scaling = {"rope_type": "llama3", "factor": 8.0}
+        wanted = {"rope_parameters": ({"rope_theta": 5e5, **scaling},)}
+        for form in ({"rope_parameters": {"rope_theta": 5e5, **scaling}}, {"rope_theta": 5e5, "rope_scaling": scaling}):
+            (folder / "config.json").write_text(json.dumps(form))
+            check_config(folder, wanted)
+        (folder / "config.json").write_text(json.dumps({"rope_theta": 5e5, "rope_scaling": None}))
+        with pytest.raises(DataError, match=r"has rope_parameters = .*, expected .*llama3"):
+            check_config(folder, wanted)
+
     @pytest.mark.parametrize(
         ("wanted", "complaint"),
         [

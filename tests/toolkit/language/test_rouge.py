@@ -2,13 +2,14 @@
 
 import json
 import logging
-import re
 from pathlib import Path
 
 import pytest
 from mlbench_gptj.accuracy import SummaryRouge
+from sentence_data import install_sentences, split_after_capitals
 
-from mlbench.toolkit.language.rouge import punkt_sentences, rouge, sentence_lines, text_scores
+from mlbench import UsageError
+from mlbench.toolkit.language.rouge import check_sentences, punkt_sentences, rouge, sentence_lines, text_scores
 
 DATA = Path(__file__).parents[2] / "data"
 WORKLOADS = ["gptj", "llama2_70b", "mixtral_8x7b"]
@@ -16,11 +17,6 @@ WORKLOADS = ["gptj", "llama2_70b", "mixtral_8x7b"]
 
 def loaded(workload, name):
     return json.loads((DATA / workload / name).read_text())
-
-
-def split_after_capitals(text):
-    """Split where a mark and a blank come before a capital letter; enough for the texts of these tests."""
-    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", text)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -76,6 +72,11 @@ class TestWithoutPunkt:
     def test_a_text_has_as_many_characters_as_with_sentences(self, case):
         assert len(sentence_lines(case["text"], punkt_sentences())) == len(case["joined"])
 
+    def test_a_workload_whose_scores_need_sentences_is_refused(self):
+        with pytest.raises(UsageError, match="scores of x need NLTK's sentence data") as refused:
+            check_sentences("x")
+        assert "python -m nltk.downloader punkt_tab" in refused.value.hint
+
     def test_blanks_within_a_sentence_count(self):
         assert sentence_lines(" It  closed.\n\nIt rained. ", punkt_sentences()) == "It  closed.\nIt rained."
 
@@ -90,15 +91,9 @@ class TestWithPunkt:
         """Return a function that installs data trained on some text."""
         import nltk
         from nltk.tokenize import _get_punkt_tokenizer
-        from nltk.tokenize.punkt import PunktTrainer, save_punkt_params
 
         def install(text):
-            root = tmp_path / str(len(text))
-            place = root / "tokenizers/punkt_tab/english"
-            place.mkdir(parents=True)
-            monkeypatch.setattr(nltk.data, "path", [str(root)])
-            save_punkt_params(PunktTrainer(text).get_params(), str(place))
-            _get_punkt_tokenizer.cache_clear()
+            install_sentences(tmp_path / str(len(text)), text, monkeypatch)
 
         monkeypatch.setattr(nltk.data, "path", [])
         _get_punkt_tokenizer.cache_clear()

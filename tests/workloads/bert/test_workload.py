@@ -3,26 +3,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mlbench_bert import full_profile, mlbench_workloads
-from mlbench_bert.workload import Bert, BertOptions
+from mlbench_bert import full_profile
+from mlbench_bert.workload import Bert
+from workload_variants import variants_of
 
-from mlbench import DataError, Profile, UsageError, Variant, Weights
+from mlbench import DataError, Weights
+
+full, mini = variants_of("bert")
 
 GOLDEN = Path(__file__).parents[2] / "data" / "bert" / "features"
 DATA, VOCAB, WEIGHTS = Path("dev-v1.1.json"), Path("vocab.txt"), Path("model.pytorch")
-
-
-def full(kind=Weights.TRAINED, **paths):
-    return Variant(profile=Profile.FULL, weights=kind, options=BertOptions(**paths))
-
-
-def mini(kind=Weights.TRAINED, **paths):
-    return Variant(profile=Profile.MINI, weights=kind, options=BertOptions(**paths))
-
-
-def test_the_plugin_brings_bert():
-    (workload,) = mlbench_workloads()
-    assert (workload.name, workload.rules) == ("bert", "bert")
 
 
 def test_the_mini_profile_has_480_questions_and_targets_of_99_and_999_per_mille():
@@ -35,13 +25,6 @@ def test_the_mini_profile_has_480_questions_and_targets_of_99_and_999_per_mille(
     assert required.lower == pytest.approx(required.reference * 0.99)
     assert stricter.lower == pytest.approx(required.reference * 0.999)
     assert (required.required, stricter.required) == (True, False)
-
-
-def test_random_weights_claim_no_accuracy():
-    workload = Bert()
-    assert workload.metric(mini(Weights.RANDOM), workload.dataset(mini(Weights.RANDOM))) is None
-    mini_model, random_model = workload.model(mini()), workload.model(mini(Weights.RANDOM))
-    assert mini_model.weights_fingerprint != random_model.weights_fingerprint
 
 
 def test_without_files_random_weights_run_on_random_tokens_of_the_official_shape():
@@ -99,25 +82,6 @@ class TestFilesInTheOfficialForm:
     def test_the_onnx_file_is_calibrated_at_its_own_length(self, paths):
         graph = Bert().model(full(**paths, weights=Path("model.onnx"))).graphs["reader"]
         assert {array.shape for inputs in graph.calibration() for array in inputs.values()} == {(1, 384)}
-
-
-@pytest.mark.parametrize(
-    ("variant", "complaint"),
-    [
-        (full(), "needs data"),
-        (full(data=DATA, vocab=VOCAB), "needs weights"),
-        (full(data=DATA, weights=WEIGHTS), "has no vocab"),
-        (full(Weights.RANDOM, vocab=VOCAB), "has no data"),
-        (full(Weights.RANDOM, weights=WEIGHTS), "random weights do not come from a file"),
-        (full(Weights.RANDOM, calibration=Path("list.txt")), "calibration list, but no questions"),
-        (mini(data=DATA), "includes its files"),
-    ],
-)
-def test_paths_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):
-    with pytest.raises(UsageError, match=complaint):
-        Bert().dataset(variant)
-    with pytest.raises(UsageError, match=complaint):
-        Bert().model(variant)
 
 
 def test_another_data_file_than_the_official_one_is_refused():

@@ -6,7 +6,6 @@ from mlbench_dlrm_v2.clicks import TRAINING, VALIDATION, PlantedTruth
 from mlbench_dlrm_v2.mini_profile import MiniProfile
 from mlbench_recipes.dlrm_v2.recipe import ARCHITECTURE, BATCH, DAY_ROWS, SEED, train, training_batches
 from safetensors.torch import load_file
-from sklearn.metrics import roc_auc_score
 
 ROWS = 5_000
 
@@ -87,6 +86,7 @@ def test_the_shipped_weights_are_of_the_recipes_network_and_day():
 def test_training_learns_what_decides_the_clicks():
     from mlbench_dlrm_v2.graphs import StateDict, build_network
     from mlbench_dlrm_v2.program import join_indices
+    from sklearn.metrics import roc_auc_score
 
     state = {name: tensor.float() for name, tensor in train(truth(), steps=60).items()}
     network = build_network(ARCHITECTURE, StateDict(state, MiniProfile.shipped().files.path))

@@ -4,27 +4,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlbench_dlrm_v2 import full_profile, mlbench_workloads
+from mlbench_dlrm_v2 import full_profile
 from mlbench_dlrm_v2.architecture import OFFICIAL_HOT_SIZES
 from mlbench_dlrm_v2.day_files import Day, write_day
-from mlbench_dlrm_v2.workload import DlrmV2, DlrmV2Options
+from mlbench_dlrm_v2.workload import DlrmV2
+from workload_variants import variants_of
 
-from mlbench import DataError, Profile, UsageError, Variant, Weights
+from mlbench import DataError, Weights
+
+full, mini = variants_of("dlrm-v2")
 
 DATA, WEIGHTS = Path("day_23"), Path("model_weights")
-
-
-def full(kind=Weights.TRAINED, **options):
-    return Variant(profile=Profile.FULL, weights=kind, options=DlrmV2Options(**options))
-
-
-def mini(kind=Weights.TRAINED, **options):
-    return Variant(profile=Profile.MINI, weights=kind, options=DlrmV2Options(**options))
-
-
-def test_the_plugin_brings_dlrm_v2():
-    (workload,) = mlbench_workloads()
-    assert (workload.name, workload.rules) == ("dlrm-v2", "dlrm-v2")
 
 
 @pytest.mark.slow
@@ -38,15 +28,6 @@ def test_the_mini_profile_has_230_samples_of_60000_rows_and_targets_of_99_and_99
     assert required.lower == pytest.approx(required.reference * 0.99)
     assert stricter.lower == pytest.approx(required.reference * 0.999)
     assert (required.required, stricter.required) == (True, False)
-
-
-def test_random_weights_claim_no_accuracy():
-    workload = DlrmV2()
-    anything = workload.dataset(full(Weights.RANDOM, table_rows=3))
-    for variant in (mini(Weights.RANDOM), full(Weights.RANDOM)):
-        assert workload.metric(variant, anything) is None
-    mini_model, random_model = workload.model(mini()), workload.model(mini(Weights.RANDOM))
-    assert mini_model.weights_fingerprint != random_model.weights_fingerprint
 
 
 def test_without_files_random_weights_run_on_random_rows_of_the_official_shape():
@@ -105,31 +86,6 @@ class TestFilesInTheOfficialForm:
         dataset = DlrmV2().dataset(full(**paths))
         with pytest.raises(DataError, match="row 7 has index 3 in categorical feature 5, whose table has 3 rows"):
             dataset.load([0])
-
-
-@pytest.mark.parametrize(
-    ("variant", "complaint"),
-    [
-        (full(), "needs data"),
-        (full(data=DATA), "needs weights"),
-        (full(weights=WEIGHTS), "needs data"),
-        (full(data=DATA, weights=WEIGHTS, table_rows=5), "table_rows is for random weights"),
-        (full(Weights.RANDOM, weights=WEIGHTS), "random weights do not come from a file"),
-        (full(Weights.RANDOM, data=DATA), "need all rows of the tables, not the first 1000000"),
-        (mini(data=DATA), "does not use workload"),
-        (mini(table_rows=5), "does not use workload"),
-    ],
-)
-def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):
-    with pytest.raises(UsageError, match=complaint):
-        DlrmV2().dataset(variant)
-    with pytest.raises(UsageError, match=complaint):
-        DlrmV2().model(variant)
-
-
-def test_a_missing_data_folder_is_named():
-    with pytest.raises(DataError, match=r"data file not found: nowhere/day_23_dense\.npy"):
-        DlrmV2().dataset(full(data=Path("nowhere"), weights=WEIGHTS))
 
 
 def test_a_missing_checkpoint_is_named():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from mlbench_gptj.accuracy import SummaryRouge
 from mlbench_gptj.mini_profile import MiniProfile
+from sentence_data import split_after_capitals
 
 from mlbench import InvalidRunError, LoggedReply
 from mlbench.loadgen.logs import read_accuracy
@@ -17,11 +18,6 @@ from mlbench.toolkit.language import read_table, read_tokenizer
 TARGETS = official_rules("gptj").targets
 PRINTED = {"ROUGE1": "rouge1", "ROUGE2": "rouge2", "ROUGEL": "rougeL", "GEN_LEN": "gen_len"}
 """What the official script prints for each score that the submission checker asks for."""
-
-
-def split_after_capitals(text):
-    """Split where a mark and a blank come before a capital letter; enough for the texts of these logs."""
-    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", text)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +83,7 @@ class TestTargets:
 
     def test_only_on_mini_summaries_can_be_too_long(self):
         assert {target.upper for target in TARGETS} == {None}
-        (limited, _) = [target for target in MiniProfile.shipped().targets("gptj") if target.upper]
+        (limited, _) = [target for target in MiniProfile.shipped().targets(official_rules("gptj")) if target.upper]
         assert (limited.score, limited.reference) == ("GEN_LEN", 10555)
         assert limited.upper == pytest.approx(11610.5)
 

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from mlbench_gptj.dataset import Articles, random_articles
+from mlbench_gptj.dataset import Articles
 from mlbench_gptj.prompts import prompt_text
 from tokenizers import Tokenizer
 
@@ -56,9 +56,3 @@ def test_a_file_without_highlights_is_refused(tmp_path, tokenizer):
     path.write_text('[{"instruction": "a", "input": "b"}]')
     with pytest.raises(DataError, match="no column 'output' in row 0"):
         Articles(path, tokenizer)
-
-
-def test_there_are_as_many_random_prompts_as_official_ones():
-    data = random_articles(vocabulary=50400)
-    assert data.count == data.performance_count == 13368
-    assert max(len(data.sample(index).tokens) for index in range(data.count)) == 1919

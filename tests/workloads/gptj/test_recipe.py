@@ -4,7 +4,8 @@ import re
 
 import pytest
 from mlbench_gptj.mini_profile import DATA, END_TOKEN, MiniProfile
-from mlbench_recipes.gptj import recipe
+from mlbench_recipes.corpus_news import article_of_course, full_article
+from mlbench_recipes.language_training import is_held_out
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +57,14 @@ def test_highlights_are_longer_than_the_fewest_tokens_that_may_be_generated(rows
 
 def test_no_validation_article_is_trained_on(rows):
     articles, chance = {row["input"] for row in rows}, random.Random(1)
-    trained = [recipe.full_article(chance, held_out=False) for _ in range(2000)]
+    trained = [full_article(chance, held_out=False) for _ in range(2000)]
     assert articles.isdisjoint(article.text for article in trained)
-    assert all(recipe.corpus.is_held_out(text) for text in articles)
-    assert not any(recipe.corpus.is_held_out(article.text) for article in trained)
+    assert all(is_held_out(text) for text in articles)
+    assert not any(is_held_out(article.text) for article in trained)
 
 
 def test_the_training_begins_with_short_articles():
     chance = random.Random(1)
-    short = [recipe.short_article(chance).text for _ in range(200)]
-    full = [recipe.full_article(chance, held_out=False).text for _ in range(200)]
+    short = [article_of_course(chance, 0.2).text for _ in range(200)]
+    full = [full_article(chance, held_out=False).text for _ in range(200)]
     assert max(map(len, short)) < sorted(map(len, full))[100]

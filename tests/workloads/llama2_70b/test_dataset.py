@@ -2,7 +2,7 @@ import gzip
 import json
 
 import pytest
-from mlbench_llama2_70b.dataset import Conversations, random_conversations
+from mlbench_llama2_70b.dataset import Conversations
 
 from mlbench import DataError
 
@@ -51,9 +51,3 @@ def test_a_table_of_another_form_is_refused(tmp_path, row, complaint):
 def test_another_number_of_rows_than_the_official_one_is_refused(golden):
     with pytest.raises(DataError, match="has 4 samples, the official data set 24576"):
         Conversations(golden / "pandas_1.5.pkl", count=24576)
-
-
-def test_there_are_as_many_random_prompts_as_official_ones():
-    data = random_conversations(vocabulary=32000)
-    assert data.count == data.performance_count == 24576
-    assert max(len(data.sample(index).tokens) for index in range(data.count)) == 1024

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from mlbench_mixtral_8x7b.dataset import MixedPrompts, Task, random_mixture
+from mlbench_mixtral_8x7b.dataset import MixedPrompts, Task
 
 from mlbench import DataError
 
@@ -58,9 +58,3 @@ def test_a_table_without_stop_sequences_is_refused(golden):
 def test_another_number_of_rows_than_the_official_one_is_refused(tmp_path):
     with pytest.raises(DataError, match="has 3 samples, the official data set 15000"):
         MixedPrompts(written(tmp_path, ROWS), count=15000)
-
-
-def test_there_are_as_many_random_prompts_as_official_ones():
-    data = random_mixture(vocabulary=32000)
-    assert data.count == data.performance_count == 15000
-    assert max(len(data.sample(index).tokens) for index in range(data.count)) == 1024

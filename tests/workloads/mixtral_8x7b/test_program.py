@@ -14,13 +14,6 @@ EXPECTED = json.loads(
 )
 
 
-def test_answers_are_generated_as_officially():
-    decoding = answering(positions=3072).decoding
-    assert decoding.end_tokens == (2,)
-    assert (decoding.beams, decoding.min_new_tokens, decoding.max_new_tokens) == (1, 1, 1024)
-    assert decoding.longest == 3072
-
-
 @pytest.mark.parametrize("case", EXPECTED["cases"], ids=lambda case: case["name"])
 def test_the_end_token_is_forced_where_the_reference_forces_it(case):
     search = Greedy(answering(positions=64).decoding, slots=1)

@@ -83,6 +83,7 @@ def test_a_program_ends_with_the_stop_sequence_and_the_answer_goes_on(rows):
             assert not places
 
 
+@pytest.mark.thorough("recipes")
 def test_no_validation_sample_is_trained_on(rows):
     chance = random.Random(1)
     for name, draw in recipe.KINDS.items():
@@ -90,6 +91,7 @@ def test_no_validation_sample_is_trained_on(rows):
         assert asked.isdisjoint(draw(chance, held_out=False).question for _ in range(2000))
 
 
+@pytest.mark.thorough("recipes")
 def test_the_parts_of_a_held_out_program_are_together_in_no_other():
     chance = random.Random(1)
     parts = [

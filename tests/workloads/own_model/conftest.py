@@ -9,13 +9,12 @@ import torch
 import transformers
 from mlbench_own_model.options import LanguageModelOptions
 from onnx import TensorProto, helper, numpy_helper
-from skl2onnx import to_onnx
-from sklearn.linear_model import LogisticRegression
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from mlbench import Precision, Profile, Variant, Weights
+from mlbench.toolkit import build_once
 
 RANDOM = np.random.default_rng(0)
 
@@ -56,17 +55,19 @@ class Text(torch.nn.Module):
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory):
-    """Return the folder of all models."""
-    folder = tmp_path_factory.mktemp("models")
-    torch.manual_seed(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        write_torch_models(folder)
-        write_scikit_learn_model(folder)
-    write_by_hand(folder)
-    write_with_weights_beside(folder)
-    return folder
+def models(cache):
+    """Return the folder of all models, written once for all processes."""
+
+    def write(folder):
+        torch.manual_seed(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            write_torch_models(folder)
+            write_scikit_learn_model(folder)
+        write_by_hand(folder)
+        write_with_weights_beside(folder)
+
+    return build_once("models_of_users", "", write)
 
 
 def write_torch_models(folder):
@@ -103,6 +104,9 @@ def write_torch_models(folder):
 
 def write_scikit_learn_model(folder):
     """Write a classifier twice: with its probabilities as a tensor, and as dictionaries."""
+    from skl2onnx import to_onnx  # not in each process that collects tests
+    from sklearn.linear_model import LogisticRegression
+
     points = RANDOM.random((200, 4)).astype("f")
     classifier = LogisticRegression().fit(points, (2 * points.sum(1)).astype(int))
     for name, options in (("points", {"zipmap": False}), ("dictionaries", {})):
@@ -179,19 +183,18 @@ def write_tokenizer(folder):
 
 
 @pytest.fixture(scope="session")
-def language_folder(tmp_path_factory):
-    """Return a function that returns the Hugging Face folder of an architecture, made once."""
-    made = {}
+def language_folder(cache):
+    """Return a function that returns the Hugging Face folder of an architecture, made once for all processes."""
 
     def language_folder(name):
-        if name not in made:
-            folder = tmp_path_factory.mktemp(name) / name
+        def write(place):
+            folder = place / name
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
                 transformers.AutoModelForCausalLM.from_config(CONFIGS[name]()).save_pretrained(folder)
             write_tokenizer(folder)
-            made[name] = folder
-        return made[name]
+
+        return build_once("language_folder", name, write) / name
 
     return language_folder
 

@@ -81,6 +81,7 @@ def test_a_torch_module_of_an_onnx_file_computes_what_the_file_says(user_model):
         assert np.asarray(found) == pytest.approx(wanted, abs=1e-5), name
 
 
+@pytest.mark.thorough("exports")
 def test_an_exported_program_computes_the_same_in_torch_and_as_an_onnx_file(user_model):
     model = user_model("text.pt2", dims="s27=8")
     inputs = {each: np.stack([array] * 3) for each, array in model.data.sample(0).items()}
@@ -125,6 +126,12 @@ def test_rounding_to_a_precision_is_within_its_limits_and_to_the_next_is_not(use
     assert scores(coarser[precision])["difference"] > limit / 4
 
 
+@pytest.mark.parametrize(("precision", "least"), [(Precision.INT8, 5 / 9), (Precision.BF16, 17 / 18)])
+def test_eight_samples_without_a_changed_answer_prove_no_more_than_eight_samples_can(user_model, precision, least):
+    model = user_model("cnn.onnx", precision)
+    assert model.metric.limits.agreement == pytest.approx(least)
+
+
 def test_noise_of_a_tenth_in_the_weights_is_noticed(user_model):
     model = user_model("cnn.onnx")
     noisy = SimpleNamespace(**{**vars(model), "graph": model.opened.file.noisy_graph(model.opened.signature, 0.1)})
@@ -156,6 +163,7 @@ def test_a_users_own_answers_are_the_reference(user_model, tmp_path):
         assert user_model("hand.onnx", inputs=tmp_path / "half.npz").metric.reference
 
 
+@pytest.mark.thorough("workloads")
 def test_another_backend_can_be_the_reference(user_model):
     one, other = (user_model("cnn.onnx", reference=name).metric.reference.outputs for name in ("pytorch", ""))
     assert np.concatenate(one[3]) == pytest.approx(np.concatenate(other[3]), abs=1e-5)

@@ -13,24 +13,19 @@ def replies(*answers):
     return [LoggedReply(index=index, data=np.array(each, "<i8").tobytes()) for index, each in enumerate(answers)]
 
 
-@pytest.fixture
-def metric_at():
+def metric_at(precision=Precision.FP32):
     """Return a function that returns the metric of three prompts, of which the first two have references."""
-
-    def metric_at(precision=Precision.FP32):
-        right = [np.array(each, np.int64) for each in RIGHT]
-        return TokenAgreement(lambda: right, compared=2, samples=3, precision=precision)
-
-    return metric_at
+    right = [np.array(each, np.int64) for each in RIGHT]
+    return TokenAgreement(lambda: right, compared=2, samples=3, precision=precision)
 
 
-def test_equal_answers_agree_whatever_those_without_a_reference_are(metric_at):
+def test_equal_answers_agree_whatever_those_without_a_reference_are():
     metric = metric_at()
     assert metric.score(replies(*RIGHT, [1, 1])) == {"tokens_agree": 100, "answers_agree": 100}
     assert metric.first_wrong() == ""
 
 
-def test_tokens_behind_the_first_difference_say_nothing(metric_at):
+def test_tokens_behind_the_first_difference_say_nothing():
     metric = metric_at()
     scores = metric.score(replies([5, 6, 9, 9], RIGHT[1]))
     assert scores == {"tokens_agree": pytest.approx(100 * 6 / 7), "answers_agree": 50}
@@ -46,7 +41,7 @@ def test_tokens_behind_the_first_difference_say_nothing(metric_at):
         ([[*RIGHT[0], 1], RIGHT[1]], "The answer to prompt 0 differs first at its token 4: token 1, not its end."),
     ],
 )
-def test_the_first_prompt_and_the_place_that_differ_are_named(metric_at, answers, told):
+def test_the_first_prompt_and_the_place_that_differ_are_named(answers, told):
     metric = metric_at()
     metric.score(replies(*answers))
     assert metric.first_wrong() == told
@@ -62,12 +57,12 @@ def test_answers_with_the_same_text_are_equal_however_they_are_cut():
     assert metric.score(replies([7, 6]))["tokens_agree"] == 0
 
 
-def test_nothing_agrees_where_every_answer_begins_otherwise(metric_at):
+def test_nothing_agrees_where_every_answer_begins_otherwise():
     assert metric_at().score(replies([9, 6, 7, 8], [9, 6, 7, 2])) == {"tokens_agree": 0, "answers_agree": 0}
 
 
 @pytest.mark.parametrize(("name", "least"), [("fp32", 99.5), ("fp16", 98), ("bf16", 95), ("int8", 85), ("int4", 85)])
-def test_a_precision_that_rounds_more_may_differ_more(metric_at, name, least):
+def test_a_precision_that_rounds_more_may_differ_more(name, least):
     (target,) = metric_at(Precision(name)).targets
     assert (target.score, target.lower, target.required) == ("tokens_agree", least, True)
 
@@ -79,6 +74,6 @@ def test_the_reference_is_asked_for_when_there_is_something_to_score():
         metric.score(replies(RIGHT[0]))
 
 
-def test_a_reply_that_is_no_answer_names_its_sample(metric_at):
+def test_a_reply_that_is_no_answer_names_its_sample():
     with pytest.raises(InvalidRunError, match="sample 1 has 9 bytes"):
         metric_at().score([LoggedReply(index=1, data=bytes(9))])

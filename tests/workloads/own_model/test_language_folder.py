@@ -5,9 +5,12 @@ import shutil
 
 import pytest
 from mlbench_own_model.language_folder import LanguageFolder
+from mlbench_own_model.language_reference import why_no_reference
 from mlbench_own_model.language_workload import OwnLanguageModel
 
+import mlbench
 from mlbench import DECODE, DataError, UsageError, Weights
+from mlbench.reports.page import page
 
 ELSEWHERE = "vllm and endpoint load the folder themselves: choose one of them."
 
@@ -73,8 +76,23 @@ def test_the_spelling_of_the_first_llama_folders_is_known(changed, reason):
 
 
 def test_quantised_weights_are_left_to_them(changed, reason):
-    folder = changed(quantization_config={"quant_method": "gptq"})
-    assert reason(folder).startswith("The weights of this LlamaForCausalLM are quantised, and vllm")
+    folder = changed(quantization_config={"quant_method": "gptq", "bits": 4})
+    assert reason(folder).startswith("The weights of this LlamaForCausalLM are quantised (int4-gptq), and vllm")
+
+
+def test_answers_of_weights_that_model_optimizer_quantised_have_no_reference(changed, reason):
+    folder = changed()
+    (folder / "hf_quant_config.json").write_text(json.dumps({"quantization": {"quant_algo": "FP8"}}))
+    assert reason(folder).startswith("The weights of this LlamaForCausalLM are quantised (fp8-modelopt), and vllm")
+    assert why_no_reference(LanguageFolder.read(folder)) == "the weights are quantised (fp8-modelopt)"
+
+
+def test_the_record_has_the_format_of_weights_that_an_engine_reads(changed, tmp_path):
+    folder = changed(quantization_config={"quant_method": "awq", "bits": 4})
+    options = {"model": folder, "results": tmp_path / "results", "scenario": "Offline", "power": "none"}
+    (record,) = mlbench.run(backend="null", settings={"load.min_duration_ms": 100}, **options)
+    assert record.number_format.model_dump() == {"stores": "int4-awq", "computes": "fp32"}
+    assert "weights   stored in int4-awq, computed in fp32" in page(record)
 
 
 def test_a_window_is_seen_whole_until_a_sequence_is_longer(changed, reason):

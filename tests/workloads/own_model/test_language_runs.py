@@ -6,12 +6,11 @@ import shutil
 
 import pytest
 import torch
-from click.testing import CliRunner
+from invoking import invoke
 from mlbench_own_model.language_workload import OwnLanguageModel
 from safetensors.torch import load_file, save_file
 
 from mlbench import EnginePlan, LoggedReply, Precision, Samples, UsageError
-from mlbench.cli import main
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
@@ -51,6 +50,7 @@ def test_a_folder_is_answered_as_generate_answers_it(language_folder, language_v
     assert (accuracy.scores["tokens_agree"], accuracy.is_met, accuracy.first_wrong) == (100, True, "")
 
 
+@pytest.mark.thorough("workloads")
 def test_answers_to_the_users_prompts_are_compared_to_their_ends(language_folder, language_variant, tmp_path):
     file = tmp_path / "prompts.jsonl"
     file.write_text("".join(json.dumps({"prompt": f"w{number} w7"}) + "\n" for number in range(40)))
@@ -59,6 +59,7 @@ def test_answers_to_the_users_prompts_are_compared_to_their_ends(language_folder
     assert accuracy.scores["answers_agree"] == 100
 
 
+@pytest.mark.thorough("workloads")
 def test_weights_in_bf16_are_near_enough_for_bf16(language_folder, language_variant):
     """An old checkpoint, too, whose weights have names that transformers has changed since."""
     variant = language_variant(language_folder("gpt_neox"), precision=Precision.BF16, samples=16)
@@ -95,11 +96,12 @@ def command(tmp_path):
 
     def command(folder, *more, backend="pytorch"):
         words = ["run", "--model", str(folder), "--backend", backend, "--tier", "smoke", "--power", "none"]
-        return CliRunner().invoke(main, [*words, "--results", str(tmp_path / "results"), *more])
+        return invoke(*words, "--results", tmp_path / "results", *more)
 
     return command
 
 
+@pytest.mark.thorough("workloads")
 def test_a_run_measures_tokens_and_their_times_and_keeps_the_agreement(language_folder, command, tmp_path):
     sizes = ["--dim", "prompt=8", "--dim", "answer=4", "--name", "mine"]
     done = command(language_folder("llama"), *sizes, "--scenario", "Server", "--set", "load.target_qps=80")

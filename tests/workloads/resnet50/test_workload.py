@@ -2,23 +2,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlbench_resnet50 import mlbench_workloads
 from mlbench_resnet50.program import labels_from_classes
-from mlbench_resnet50.workload import ResNet50, ResNet50Options
+from mlbench_resnet50.workload import ResNet50
 from PIL import Image
+from workload_variants import variants_of
 
-from mlbench import DataError, Profile, UsageError, Variant, Weights
+from mlbench import DataError, Weights
+
+full, mini = variants_of("resnet50")
 
 TORCHVISION_WEIGHTS = Path("resnet50-19c8e357.pth")
 ONNX_WEIGHTS = Path("resnet50_v1.onnx")
-
-
-def full(kind: Weights = Weights.TRAINED, **paths: Path) -> Variant:
-    return Variant(profile=Profile.FULL, weights=kind, options=ResNet50Options(**paths))
-
-
-def mini(kind: Weights = Weights.TRAINED, **paths: Path) -> Variant:
-    return Variant(profile=Profile.MINI, weights=kind, options=ResNet50Options(**paths))
 
 
 @pytest.fixture
@@ -29,11 +23,6 @@ def imagenet(tmp_path: Path) -> Path:
     (tmp_path / "val_map.txt").write_text("ILSVRC2012_val_00000001.JPEG 65\nILSVRC2012_val_00000002.JPEG 970\n")
     (tmp_path / "option_1.txt").write_text("ILSVRC2012_val_00000002.JPEG\n")
     return tmp_path
-
-
-def test_the_plugin_brings_resnet50():
-    (workload,) = mlbench_workloads()
-    assert (workload.name, workload.rules) == ("resnet50", "resnet50")
 
 
 def test_without_files_random_weights_run_on_noise_of_the_official_shape_and_claim_no_accuracy():
@@ -83,29 +72,6 @@ def test_missing_official_weights_are_named_when_a_backend_asks_for_them(imagene
         graph.module()
 
 
-@pytest.mark.parametrize(
-    ("variant", "complaint"),
-    [
-        (full(), "needs trained weights"),
-        (full(weights=TORCHVISION_WEIGHTS), "needs ImageNet's images"),
-        (full(Weights.RANDOM, weights=TORCHVISION_WEIGHTS), "random weights do not come from a file"),
-        (full(Weights.RANDOM, calibration=Path("option_1.txt")), "calibration list, but no images"),
-        (mini(data=Path("imagenet")), "includes its files"),
-    ],
-)
-def test_paths_that_are_missing_or_would_not_be_read_are_refused(variant: Variant, complaint: str):
-    with pytest.raises(UsageError, match=complaint):
-        ResNet50().dataset(variant)
-    with pytest.raises(UsageError, match=complaint):
-        ResNet50().model(variant)
-
-
-def test_a_missing_data_folder_is_named():
-    variant = full(data=Path("nowhere"), weights=TORCHVISION_WEIGHTS)
-    with pytest.raises(DataError, match=r"nowhere"):
-        ResNet50().dataset(variant)
-
-
 def test_the_mini_profile_has_497_images_20_classes_and_its_own_target():
     workload, variant = ResNet50(), mini()
     dataset = workload.dataset(variant)
@@ -117,9 +83,3 @@ def test_the_mini_profile_has_497_images_20_classes_and_its_own_target():
     (target,) = metric.targets
     assert target.reference >= 97
     assert target.lower == pytest.approx(target.reference * 0.99)
-
-
-def test_the_mini_profile_with_random_weights_claims_no_accuracy():
-    workload, variant = ResNet50(), mini(Weights.RANDOM)
-    assert workload.metric(variant, workload.dataset(variant)) is None
-    assert workload.model(variant).weights_fingerprint != workload.model(mini()).weights_fingerprint

@@ -53,7 +53,7 @@ def test_weights_are_read_from_a_torchscript_archive(tiny, state, archive):
     assert is_loaded(tiny, torchscript_state(archive, md5=md5(archive)), state)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_weights_are_read_from_torchvisions_whole_retinanet_as_torchscript(tiny, state, tmp_path):
     from torchvision.models.detection import RetinaNet
 

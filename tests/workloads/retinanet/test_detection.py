@@ -2,6 +2,8 @@ import json
 
 import numpy as np
 import pytest
+from detections_one_by_one import detections_of
+from mlbench_retinanet import detection
 from mlbench_retinanet.anchors import anchors_by_level, map_shapes
 from mlbench_retinanet.detection import Decoder, Selection
 
@@ -20,7 +22,13 @@ def found(levels, logits, offsets=None, **selection):
     """What a decoder finds in an image of 200x100 pixels, where the offsets are 0 unless given."""
     logits = np.array(logits, np.float32)
     offsets = np.zeros((len(logits), 4)) if offsets is None else offsets
-    return decoder(levels, **selection).detections(logits, np.array(offsets, np.float32))
+    return of_one(decoder(levels, **selection), logits, np.array(offsets, np.float32))
+
+
+def of_one(decoder, logits, offsets):
+    """What a decoder finds in an image."""
+    (found,) = decoder.detections(logits[np.newaxis], offsets[np.newaxis])
+    return found
 
 
 def logit(score):
@@ -37,8 +45,9 @@ def test_detections_equal_the_references(golden):
         at_most=case["max_detections"],
     )
     levels = anchors_by_level((96, 128), map_shapes((96, 128), len(BASES)), BASES)
-    found = Decoder(levels, image_hw=(96, 128), selection=selection).detections(
-        *(inputs[name].astype(np.float32) for name in ("cls_logits", "bbox_regression"))
+    found = of_one(
+        Decoder(levels, image_hw=(96, 128), selection=selection),
+        *(inputs[name].astype(np.float32) for name in ("cls_logits", "bbox_regression")),
     )
 
     allowed = case["tolerance"]
@@ -74,12 +83,49 @@ def test_detections_equal_torchvisions(likely):
     )
 
     selection = Selection(per_level=400, at_most=200)
-    found = Decoder(levels, image_hw=(96, 128), selection=selection).detections(logits, offsets)
+    found = of_one(Decoder(levels, image_hw=(96, 128), selection=selection), logits, offsets)
 
     assert len(found.scores) > 100
     assert found.labels.tolist() == expected["labels"].tolist()
     np.testing.assert_allclose(found.scores, expected["scores"], atol=1e-6)
     np.testing.assert_allclose(found.boxes, expected["boxes"], atol=1e-3)
+
+
+@pytest.mark.parametrize("together", [4, 1, 3], ids=lambda count: f"looked through by {count}")
+@pytest.mark.parametrize("digits", [7, 1], ids=["scores differ", "many scores are equal"])
+def test_images_of_a_batch_have_the_detections_of_each_alone_to_the_bit(monkeypatch, together, digits):
+    rng = np.random.default_rng(0)
+    image_hw, classes = (96, 128), 7
+    levels = anchors_by_level(image_hw, map_shapes(image_hw, len(BASES)), BASES)
+    count = sum(map(len, levels))
+    likely = np.array([-4.5, -9.0, -3.5, -2.0], np.float32)[:, None, None]  # the last has more boxes than are moved
+    logits = (likely + rng.normal(0, 1, (4, count, classes))).round(digits).astype(np.float32)
+    logits[1] = likely[1]  # nothing is found
+    offsets = rng.normal(0, 0.4, (4, count, 4)).astype(np.float32)
+    monkeypatch.setattr(detection, "_MOST_LOGITS", together * count * classes)
+    selection = Selection(per_level=400, at_most=200)
+
+    found = Decoder(levels, image_hw=image_hw, selection=selection).detections(logits, offsets)
+
+    expected = [detections_of(levels, image_hw, selection, *each) for each in zip(logits, offsets, strict=True)]
+    assert [len(each.scores) for each in found] == [len(scores) for _, scores, _ in expected]
+    assert len(found[0].scores) > 100 > len(found[1].scores) == 0
+    for ours, theirs in zip(found, expected, strict=True):
+        for our, their in zip(ours, theirs, strict=True):
+            assert our.dtype == their.dtype
+            np.testing.assert_array_equal(our, their)
+
+
+def test_a_nan_stays_in_its_image():
+    one = [[[0, 0, 10, 10], [20, 0, 30, 10]]]
+    logits = np.array([[[WANTED], [1]], [[np.nan], [1]], [[WANTED], [1]]], np.float32)
+    offsets = np.zeros((3, 2, 4), np.float32)
+    offsets[2, 1, 3] = np.nan
+    first, second, third = decoder(one).detections(logits, offsets)
+    assert first.scores == pytest.approx([0.8808, 0.7311], abs=1e-4)
+    assert np.isnan(second.scores[0])
+    assert np.isnan(third.scores).all()
+    assert np.isnan(third.boxes).all()
 
 
 def test_a_box_is_its_anchor_moved_by_shares_of_its_size_and_stretched_by_powers_of_e():

@@ -4,27 +4,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlbench_retinanet import full_profile, mlbench_workloads
-from mlbench_retinanet.workload import RetinaNet, RetinaNetOptions
+from mlbench_retinanet import full_profile
+from mlbench_retinanet.workload import RetinaNet
 from PIL import Image
+from workload_variants import variants_of
 
-from mlbench import DataError, GraphError, Profile, UsageError, Variant, Weights
+from mlbench import DataError, GraphError, Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.rules.early_stopping import queries_needed
 from mlbench.rules.tiers import Tier
 from mlbench.settings.layers import RunConditions, resolve_settings
 
+full, mini = variants_of("retinanet")
+
 TORCHSCRIPT = Path("resnext50_32x4d_fpn.pth")
 ONNX = Path("resnext50_32x4d_fpn.onnx")
 TRAINING = Path("retinanet_model_10.zip")
-
-
-def full(kind=Weights.TRAINED, **paths):
-    return Variant(profile=Profile.FULL, weights=kind, options=RetinaNetOptions(**paths))
-
-
-def mini(kind=Weights.TRAINED, **paths):
-    return Variant(profile=Profile.MINI, weights=kind, options=RetinaNetOptions(**paths))
 
 
 @pytest.fixture
@@ -50,11 +45,6 @@ def openimages(tmp_path):
     (tmp_path / "annotations" / "openimages-mlperf.json").write_text(json.dumps(document))
     (tmp_path / "list.txt").write_text("1a.jpg\n")
     return tmp_path
-
-
-def test_the_plugin_brings_retinanet():
-    (workload,) = mlbench_workloads()
-    assert (workload.name, workload.rules) == ("retinanet", "retinanet")
 
 
 def test_without_files_random_weights_run_on_noise_of_the_official_shape_and_claim_no_accuracy():
@@ -150,30 +140,6 @@ def test_missing_official_weights_are_named_when_a_backend_asks_for_them(openima
         graph.onnx() if weights is ONNX else graph.module()
 
 
-@pytest.mark.parametrize(
-    ("variant", "complaint"),
-    [
-        (full(), "needs trained weights"),
-        (full(weights=TORCHSCRIPT), "needs OpenImages' images"),
-        (full(weights=Path("model.pt"), data=Path("data")), "not one of the official weights files"),
-        (full(Weights.RANDOM, weights=TORCHSCRIPT), "random weights do not come from a file"),
-        (full(Weights.RANDOM, calibration=Path("list.txt")), "both a calibration list and the images"),
-        (full(Weights.RANDOM, calibration_data=Path("train")), "both a calibration list and the images"),
-        (mini(data=Path("openimages")), "includes its files"),
-    ],
-)
-def test_paths_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):
-    with pytest.raises(UsageError, match=complaint):
-        RetinaNet().dataset(variant)
-    with pytest.raises(UsageError, match=complaint):
-        RetinaNet().model(variant)
-
-
-def test_a_missing_data_folder_is_named():
-    with pytest.raises(DataError, match="annotation file not found: nowhere"):
-        RetinaNet().dataset(full(data=Path("nowhere"), weights=TORCHSCRIPT))
-
-
 def test_the_mini_profile_has_200_images_10_classes_and_its_own_target():
     workload, variant = RetinaNet(), mini()
     dataset = workload.dataset(variant)
@@ -187,14 +153,11 @@ def test_the_mini_profile_has_200_images_10_classes_and_its_own_target():
     assert target.lower == pytest.approx(target.reference * 0.99)
 
 
-def test_the_mini_profile_with_random_weights_claims_no_accuracy():
-    workload, variant = RetinaNet(), mini(Weights.RANDOM)
-    assert workload.metric(variant, workload.dataset(variant)) is None
-    assert workload.model(variant).weights_fingerprint != workload.model(mini()).weights_fingerprint
-
-
-@pytest.mark.parametrize(("profile", "largest_batch"), [("mini", 128), ("full", 16)])
-def test_the_batch_sweep_stops_before_the_logits_of_official_images_fill_the_memory(profile, largest_batch):
+@pytest.mark.parametrize(
+    ("profile", "memory", "largest_batch"),
+    [("mini", "host", 128), ("mini", "device", 128), ("full", "host", 16), ("full", "device", 32)],
+)
+def test_the_batch_sweep_stops_before_the_logits_of_official_images_fill_the_memory(profile, memory, largest_batch):
     from mlbench.discovery import Plugins
     from mlbench.settings.layers import RunConditions, resolve_settings
 
@@ -206,6 +169,7 @@ def test_the_batch_sweep_stops_before_the_logits_of_official_images_fill_the_mem
         profile=profile,
         tier="smoke",
         precision="fp32",
+        memory=memory,
     )
     assert resolve_settings(run_conditions).by_key["execution.largest_batch"].value == largest_batch
 

@@ -5,12 +5,15 @@ import re
 
 import numpy as np
 import pytest
-from mlbench_stable_diffusion_xl.accuracy import OFFICIAL_TARGETS, ImageQuality, Judges
+from mlbench_stable_diffusion_xl.accuracy import ImageQuality, Judges
 from mlbench_stable_diffusion_xl.captions import read_captions
 from mlbench_stable_diffusion_xl.fid import Statistics, read_statistics
 
 from mlbench import InvalidRunError, LoggedReply
+from mlbench.rules.official import official_rules
 from mlbench.rules.scoring import score
+
+TARGETS = official_rules("stable-diffusion-xl").targets
 
 
 def grey(level):
@@ -32,7 +35,7 @@ def judges(**changes):
 
 
 def metric(captions=("a", "b", "c"), **changes):
-    return ImageQuality(lambda: judges(**changes), captions, (4, 4), OFFICIAL_TARGETS)
+    return ImageQuality(lambda: judges(**changes), captions, (4, 4), TARGETS)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,7 @@ def official(golden):
     folder = golden / "log_images"
     captions = read_captions(folder / "captions.tsv", count=3).texts
     toys = Judges(reference=read_statistics(folder / "statistics.npz"), features=features, clip=clip)
-    return ImageQuality(lambda: toys, captions, (1024, 1024), OFFICIAL_TARGETS)
+    return ImageQuality(lambda: toys, captions, (1024, 1024), TARGETS)
 
 
 class TestOfficialLog:
@@ -94,7 +97,7 @@ def test_the_official_limits_judge_as_the_submission_checker(golden):
         if not scores or "hash=" not in case["accuracy_txt"]:
             continue  # these are about how the file is written
         judged += 1
-        is_met = all(target.is_met_by(float(scores[target.score])) for target in OFFICIAL_TARGETS)
+        is_met = all(target.is_met_by(float(scores[target.score])) for target in TARGETS)
         assert is_met == wanted[case["name"]], case["name"]
     assert judged == 7
 

@@ -104,6 +104,7 @@ class TestOfficialNetwork:
             (wanted,) = network(scaled)
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
+    @pytest.mark.thorough("workloads")
     def test_a_larger_image_is_shrunk_without_smoothing(self, weights):
         images = pictures(1, 598)
         shrunk = functional.interpolate(

@@ -12,6 +12,7 @@ from mlbench_stable_diffusion_xl.mini_profile import CLIP_FILES, MiniProfile
 from mlbench_stable_diffusion_xl.program import TextToImage
 
 from mlbench import DataError, LoggedReply, Precision, Weights
+from mlbench.rules.official import official_rules
 from mlbench.rules.scoring import score
 
 PROFILE = MiniProfile.shipped()
@@ -48,7 +49,7 @@ def shipped(compiled):
     dataset, graphs = PROFILE.dataset(), compiled(PROFILE.graphs(Weights.TRAINED))
     dataset.load(range(dataset.count))
     samples = [dataset.sample(index) for index in range(dataset.count)]
-    metric = PROFILE.metric(dataset.captions, PROFILE.targets("stable-diffusion-xl"))
+    metric = PROFILE.metric(dataset.captions, PROFILE.targets(official_rules("stable-diffusion-xl")))
     judges = PROFILE.judges()
     metric._judges = lambda: judges  # read once for all tests
     return Shipped(graphs, metric, samples, painted(PROFILE.program, samples, graphs))

@@ -64,13 +64,14 @@ class TestAgainstDiffusers:
         wanted = by_diffusers(tiny_pipeline, CAPTIONS)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
+    @pytest.mark.thorough("workloads")
     def test_images_are_diffusers_own(self, program, graphs, checkpoint, tokens, tiny_pipeline):
         found = program.run(tokens(checkpoint, *CAPTIONS), graphs)
         decoded = by_diffusers(tiny_pipeline, CAPTIONS, output_type="pt")
         assert found.shape == (2, 32, 32, 3)
         assert np.abs(found.astype(int) - pixels(decoded).astype(int)).max() <= 1
 
-    @pytest.mark.thorough("workloads", but=["guidance_scale"])
+    @pytest.mark.thorough("workloads")
     @pytest.mark.parametrize(
         "fault",
         [{"num_inference_steps": 10}, {"clip_skip": 1}, {"guidance_scale": 5.01}, {"original_size": (64, 64)}],
@@ -81,6 +82,7 @@ class TestAgainstDiffusers:
         assert np.abs(found - changed).max() > 1e-3
 
 
+@pytest.mark.thorough("workloads")
 def test_a_batch_gives_what_its_samples_give_alone(program, graphs, checkpoint, tokens):
     samples = tokens(checkpoint, *CAPTIONS)
     together = program.latents(samples, graphs)
@@ -89,6 +91,7 @@ def test_a_batch_gives_what_its_samples_give_alone(program, graphs, checkpoint, 
     assert np.abs(together[0] - together[1]).max() > 0.01
 
 
+@pytest.mark.thorough("workloads")
 def test_the_negative_prompt_is_encoded_once_and_again_for_other_encoders(program, graphs, checkpoint, tokens):
     calls = []
 

@@ -3,17 +3,16 @@
 import json
 
 import pytest
-from click.testing import CliRunner
+from invoking import invoke
 from PIL import Image
 
-from mlbench.cli import main
 from mlbench.records.run_record import read
 
 
 @pytest.mark.thorough("workloads")
 def test_a_run_meets_its_targets_and_leaves_images_to_look_at(tmp_path):
     arguments = ["run", "stable-diffusion-xl", "--backend", "pytorch", "--scenario", "Offline", "--json"]
-    done = CliRunner().invoke(main, [*arguments, "--results", str(tmp_path)])
+    done = invoke(*arguments, "--results", tmp_path)
     assert done.exit_code == 0, done.output
     (run,) = json.loads(done.stdout)
     record = read(tmp_path / run["run_id"])

@@ -3,10 +3,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlbench_stable_diffusion_xl import mlbench_workloads
-from mlbench_stable_diffusion_xl.workload import StableDiffusionXL, StableDiffusionXLOptions
+from mlbench_stable_diffusion_xl.workload import StableDiffusionXL
+from workload_variants import variants_of
 
-from mlbench import DataError, Precision, Profile, UsageError, Variant, Weights
+from mlbench import DataError, Precision, UsageError, Weights
+
+full, mini = variants_of("stable-diffusion-xl")
 
 FILES = {
     "data": Path("captions_source.tsv"),
@@ -15,19 +17,6 @@ FILES = {
     "inception": Path("pt_inception-2015-12-05-6726825d.pth"),
     "clip": Path("open_clip_model.safetensors"),
 }
-
-
-def full(kind=Weights.TRAINED, **options):
-    return Variant(profile=Profile.FULL, weights=kind, options=StableDiffusionXLOptions(**options))
-
-
-def mini(kind=Weights.TRAINED, **options):
-    return Variant(profile=Profile.MINI, weights=kind, options=StableDiffusionXLOptions(**options))
-
-
-def test_the_plugin_brings_stable_diffusion_xl():
-    (workload,) = mlbench_workloads()
-    assert (workload.name, workload.rules) == ("stable-diffusion-xl", "stable-diffusion-xl")
 
 
 def test_the_mini_profile_has_fp16_weights_under_five_megabytes_and_three_targets():
@@ -43,13 +32,6 @@ def test_the_mini_profile_has_fp16_weights_under_five_megabytes_and_three_target
     assert digits.reference >= 90
     folder = Path(sys.modules["mlbench_stable_diffusion_xl.mini_profile"].__file__).parent / "mini"
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 5e6
-
-
-def test_random_weights_claim_no_accuracy():
-    workload = StableDiffusionXL()
-    assert workload.metric(mini(Weights.RANDOM), workload.dataset(mini(Weights.RANDOM))) is None
-    trained, random = workload.model(mini()), workload.model(mini(Weights.RANDOM))
-    assert trained.weights_fingerprint != random.weights_fingerprint
 
 
 def test_without_files_random_weights_run_on_random_prompts_of_the_official_size():
@@ -108,26 +90,6 @@ class TestFilesInTheOfficialForm:
         workload, variant = StableDiffusionXL(), full(**{**options, name: None})
         with pytest.raises(UsageError, match=rf"--set workload\.{name}=PATH, or measure without: --no-accuracy"):
             workload.metric(variant, workload.dataset(variant))
-
-
-@pytest.mark.parametrize(
-    ("variant", "complaint"),
-    [
-        (full(), "needs the captions"),
-        (full(data=FILES["data"]), "needs trained weights"),
-        (
-            full(Weights.RANDOM, weights=FILES["weights"]),
-            r"random weights read no files, but workload\.weights is given",
-        ),
-        (full(Weights.RANDOM, clip=FILES["clip"]), r"random weights read no files, but workload\.clip is given"),
-        (mini(data=FILES["data"]), "includes its files"),
-        (mini(Weights.RANDOM, latents=Path("latents.npy")), "includes its files"),
-    ],
-)
-def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):
-    for part in (StableDiffusionXL().dataset, StableDiffusionXL().model):
-        with pytest.raises(UsageError, match=complaint):
-            part(variant)
 
 
 def test_a_folder_that_is_no_model_and_a_missing_captions_file_are_named(tiny_folder):

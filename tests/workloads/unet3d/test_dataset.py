@@ -149,6 +149,7 @@ def volumes():
     return found
 
 
+@pytest.mark.thorough("workloads")
 def test_random_volumes_have_the_official_count_and_average_size(volumes):
     assert volumes.count == volumes.performance_count == 43
     shapes = [volumes.sample(index).shape for index in range(43)]

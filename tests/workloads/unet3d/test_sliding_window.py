@@ -2,8 +2,8 @@ import json
 
 import numpy as np
 import pytest
+import scipy
 from mlbench_unet3d.sliding_window import Blend, gaussian_weights, most_likely, window_starts
-from scipy.signal.windows import gaussian
 
 
 def test_windows_lie_where_the_reference_puts_them_in_its_order(golden):
@@ -30,7 +30,7 @@ def test_the_weights_of_a_small_window_are_the_references(golden):
 
 
 def test_the_weights_are_the_cube_root_of_scipys_gaussian():
-    line = gaussian(64, 0.125 * 64)
+    line = scipy.signal.windows.gaussian(64, 0.125 * 64)
     cube = np.multiply.outer(np.outer(line, line), line) ** (1 / 3)
     np.testing.assert_allclose(gaussian_weights(64), cube / cube.max(), rtol=1e-6)
 

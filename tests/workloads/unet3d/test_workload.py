@@ -3,26 +3,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlbench_unet3d import full_profile, mlbench_workloads
+from mlbench_unet3d import full_profile
 from mlbench_unet3d.preprocessing import Grid
-from mlbench_unet3d.workload import UNet3D, UNet3DOptions
+from mlbench_unet3d.workload import UNet3D
+from workload_variants import variants_of
 
-from mlbench import DataError, Profile, UsageError, Variant, Weights
+from mlbench import DataError, Weights
+
+full, mini = variants_of("3d-unet")
 
 DATA, TORCHSCRIPT = Path("kits19/data"), Path("3dunet_kits19_pytorch.ptc")
-
-
-def full(kind=Weights.TRAINED, **options):
-    return Variant(profile=Profile.FULL, weights=kind, options=UNet3DOptions(**options))
-
-
-def mini(kind=Weights.TRAINED, **options):
-    return Variant(profile=Profile.MINI, weights=kind, options=UNet3DOptions(**options))
-
-
-def test_the_plugin_brings_3d_unet():
-    (workload,) = mlbench_workloads()
-    assert (workload.name, workload.rules) == ("3d-unet", "3d-unet")
 
 
 def test_the_mini_profile_has_12_cases_and_targets_of_99_and_999_per_mille():
@@ -36,13 +26,6 @@ def test_the_mini_profile_has_12_cases_and_targets_of_99_and_999_per_mille():
     assert required.lower == pytest.approx(required.reference * 0.99)
     assert stricter.lower == pytest.approx(required.reference * 0.999)
     assert (required.required, stricter.required) == (True, False)
-
-
-def test_random_weights_claim_no_accuracy():
-    workload = UNet3D()
-    assert workload.metric(mini(Weights.RANDOM), workload.dataset(mini(Weights.RANDOM))) is None
-    trained, random = workload.model(mini()), workload.model(mini(Weights.RANDOM))
-    assert trained.weights_fingerprint != random.weights_fingerprint
 
 
 def test_without_files_random_weights_run_on_random_volumes_of_the_official_size():
@@ -100,31 +83,6 @@ def test_which_onnx_file_it_is_decides_how_many_windows_it_is_given(tmp_path, na
     model = UNet3D().model(full(data=DATA, weights=tmp_path / name))
     assert model.program.windows_per_call == most
     assert model.graphs["segmenter"].inputs[0].name == "input"
-
-
-@pytest.mark.parametrize(
-    ("variant", "complaint"),
-    [
-        (full(), "needs trained weights"),
-        (full(data=DATA), "needs trained weights"),
-        (full(weights=TORCHSCRIPT), "needs KiTS19's scans"),
-        (full(Weights.RANDOM, weights=TORCHSCRIPT), "random weights do not come from a file"),
-        (full(Weights.RANDOM, calibration=Path("list.txt")), "calibration list, but no scans"),
-        (full(data=DATA, weights=Path("model.tf.zip")), "not one of the official weights files"),
-        (mini(data=DATA), "includes its files"),
-        (mini(weights=TORCHSCRIPT, windows_per_call=4), "includes its files"),
-    ],
-)
-def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):
-    with pytest.raises(UsageError, match=complaint):
-        UNet3D().dataset(variant)
-    with pytest.raises(UsageError, match=complaint):
-        UNet3D().model(variant)
-
-
-def test_a_missing_data_folder_is_named():
-    with pytest.raises(DataError, match=r"84 files of KiTS19 are missing, first nowhere/case_00000/imaging\.nii\.gz"):
-        UNet3D().dataset(full(data=Path("nowhere"), weights=TORCHSCRIPT))
 
 
 def test_missing_official_weights_are_named_when_a_backend_asks_for_them():

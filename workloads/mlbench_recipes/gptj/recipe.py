@@ -16,7 +16,7 @@ from mlbench_gptj.mini_profile import DATA, END_TOKEN, POSITIONS, MiniProfile
 from mlbench_gptj.prompts import INSTRUCTION, prompt_text, prompt_tokens
 from mlbench_gptj.workload import GptJ
 
-from mlbench_recipes.gptj import corpus
+from mlbench_recipes.corpus_news import article_of_course, full_article
 from mlbench_recipes.language_training import (
     Course,
     Example,
@@ -56,16 +56,6 @@ def write_data(folder: Path) -> None:
     (folder / DATA).write_text(content + "\n", encoding="utf-8")
 
 
-def full_article(chance: random.Random, *, held_out: bool) -> corpus.Article:
-    """Return an article of the length that is scored."""
-    return corpus.article(chance, news=(3, 4), talk=range(5, 10), held_out=held_out)
-
-
-def short_article(chance: random.Random) -> corpus.Article:
-    """Return an article short enough to learn copying from."""
-    return corpus.article(chance, news=range(1, 4), talk=range(4), held_out=False)
-
-
 def new_tokenizer() -> Tokenizer:
     """Return the tokenizer; its one special token, which starts, ends and pads, comes last, as in GPT-J's."""
     chance = random.Random(SEED)
@@ -81,7 +71,7 @@ def train_model(folder: Path, *, steps: int) -> None:
     tokenizer = new_tokenizer()
 
     def draw(chance: random.Random, share: float) -> Example:
-        article = short_article(chance) if share < 0.25 else full_article(chance, held_out=False)
+        article = article_of_course(chance, share)
         answer = tokenizer.encode(article.highlights + END_OF_TEXT).ids
         return Example(prompt_tokens(prompt_text(INSTRUCTION, article.text), tokenizer), answer)
 

@@ -22,6 +22,7 @@ from mlbench_recipes.language_training import (
     Course,
     Example,
     llama_tokenizer,
+    small_llama,
     train_and_write,
     write_table,
     write_tokenizer,
@@ -117,22 +118,6 @@ def train_model(folder: Path, *, steps: int) -> None:
 
 def new_network() -> Any:
     """Return the mini network, initialised from the seed."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(SEED)
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY_SIZE,
-            hidden_size=128,
-            intermediate_size=384,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=POSITIONS,
-            initializer_range=0.08,  # the usual 0.02 suits wider networks
-            bos_token_id=1,
-            eos_token_id=2,
-            tie_word_embeddings=False,
-        )
+    return small_llama(
+        SEED, vocab_size=VOCABULARY_SIZE, max_position_embeddings=POSITIONS, bos_token_id=1, eos_token_id=2
     )

@@ -69,6 +69,13 @@ class Dirty(Stateful):
         return [tensor.fill_(3) for tensor in super().new_state(sizes)]
 
 
+class Halving(Stateful):
+    """Keeps state with half the digits."""
+
+    def new_state(self, sizes):
+        return [tensor.half() for tensor in super().new_state(sizes)]
+
+
 class OneForAll(Stateful):
     """Hands out one state, however often a new one of these sizes is asked for."""
 
@@ -174,8 +181,9 @@ class HoldingOneOutput(Stateful):
 
 
 STATES = (
-    *(Forgetful, Mingling, Spilling, SeeingTheLast, Dirty, OneForAll, KeepingToItself, BindingOnce),
+    *(Forgetful, Mingling, Spilling, SeeingTheLast, Dirty, Halving, OneForAll, KeepingToItself),
     *(
+        BindingOnce,
         ForgettingWhenGrown,
         ReshapingWhenGrown,
         CopyingInTurn,

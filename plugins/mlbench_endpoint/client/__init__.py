@@ -1,0 +1,1 @@
+"""The process that talks to servers: requests out, streams in, and what their answers are worth."""

@@ -1,0 +1,1 @@
+"""KServe's open inference protocol, for workloads that are not text."""

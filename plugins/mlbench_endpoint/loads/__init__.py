@@ -1,0 +1,1 @@
+"""What is sent to a server, and when: prompts, sessions, schedules and traces."""

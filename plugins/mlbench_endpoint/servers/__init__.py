@@ -1,0 +1,1 @@
+"""The server beside a run: started, watched, and its own metrics."""

@@ -1,0 +1,1 @@
+"""The mini profile of Llama 3.1 8B."""
