@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -36,6 +37,9 @@ KEEP_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 TEST_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", **KEEP_BYTECODE}
 """There are more processes than cores already: threads that wait for each other, or spin while they do, keep other
 tests from working."""
+
+FEW = 8
+"""So many failed tests may have failed for the others' sake, and are asked again."""
 
 NO_VARIABLES: Mapping[str, str] = {}
 
@@ -132,6 +136,26 @@ def timed(session: nox.Session, step: str, spent: dict[str, float]) -> Iterator[
         session.log("time: %s", ", ".join(f"{name} {seconds / 60:.1f} min" for name, seconds in spent.items()))
 
 
+def run_tests(session: nox.Session, *chosen: str) -> None:
+    """Run tests side by side, and a few that failed once more alone: they fail the session if they fail again.
+
+    Some have real servers, processes and clocks as their subject, on processors that all tests share. The session
+    names those that passed only alone; each is a defect of the test or of the product, though no reason to wait.
+    """
+    cache = Path(session.create_tmp()).resolve() / "pytest"
+    shutil.rmtree(cache, ignore_errors=True)
+    tests = ("pytest", "-o", f"cache_dir={cache}", *chosen)
+    try:
+        session.run(*tests, *SIDE_BY_SIDE, env=TEST_ENVIRONMENT)
+    except nox.command.CommandFailed as failure:
+        recorded = cache / "v" / "cache" / "lastfailed"
+        failed = json.loads(recorded.read_text(encoding="utf-8")) if recorded.exists() else {}
+        if failure.return_code != 1 or not 0 < len(failed) <= FEW:
+            raise
+        session.run(*tests, "--last-failed", env=TEST_ENVIRONMENT)
+        session.warn("failed beside other tests, and passed alone: %s", ", ".join(failed))
+
+
 @nox.session
 def demo(session: nox.Session) -> None:
     """Set up, and run the mini suite on the best backend that runs here, or on another: ``-- --backend pytorch``."""
@@ -158,8 +182,7 @@ def tests(session: nox.Session) -> None:
         session.run(*collect, silent=True, success_codes=[0, 5], env=TEST_ENVIRONMENT)
         types.result()
     with timed(session, "tests", spent):
-        chosen = (*SIDE_BY_SIDE, "-m", "not thorough", "--durations=25")
-        session.run("pytest", *chosen, *session.posargs, env=TEST_ENVIRONMENT)
+        run_tests(session, "-m", "not thorough", "--durations=25", *session.posargs)
 
 
 @nox.session
@@ -172,7 +195,7 @@ def thorough(session: nox.Session) -> None:
     with timed(session, "installation", spent):
         install(session, "dev")
     with timed(session, "tests", spent):
-        session.run("pytest", *SIDE_BY_SIDE, "-m", "thorough", *session.posargs, env=TEST_ENVIRONMENT)
+        run_tests(session, "-m", "thorough", *session.posargs)
     with timed(session, "damaged files", spent):
         fuzzed = ("pytest", "tests/fuzz", "--hypothesis-profile=thorough", *SIDE_BY_SIDE)
         session.run(*fuzzed, env=TEST_ENVIRONMENT)

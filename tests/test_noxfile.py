@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,48 @@ def test_the_table_of_the_gpu_session_sets_each_run_beside_that_gpus_best_publis
     assert row["published_per_s"] == 768_235 / 8  # result 4.1-0021, eight GPUs
     assert row["share"] == row["samples_per_s"] / row["published_per_s"]
     assert (row["clock_mhz"], row["throttled"]) == (1755, 0.5)
+
+
+class Running(Session):
+    """Runs the commands."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.create_tmp, self.warnings = lambda: folder, []
+
+    def run(self, *command, env=None, **_):
+        super().run(*command)
+        done = subprocess.run([sys.executable, "-m", *command], env={**os.environ, **env}, check=False)
+        if done.returncode:
+            raise nox.command.CommandFailed(return_code=done.returncode)
+
+    def warn(self, *words):
+        self.warnings.append(words)
+
+
+@pytest.mark.parametrize("fails_alone", [False, True])
+def test_a_failed_test_is_run_once_more_by_itself(noxfile, tmp_path, fails_alone):
+    """It says so if that passes, and fails if that fails; those that passed are left alone."""
+    (tmp_path / "pytest.ini").touch()
+    (tmp_path / "test_both.py").write_text(
+        "import os\n\n"
+        "def test_good():\n    assert 'PYTEST_XDIST_WORKER' in os.environ\n\n"
+        f"def test_bad():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ and not {fails_alone}\n"
+    )
+    session = Running(tmp_path / "session")
+    with pytest.raises(nox.command.CommandFailed) if fails_alone else nullcontext():
+        noxfile.run_tests(session, os.fspath(tmp_path / "test_both.py"))
+    assert len(session.commands) == 2
+    assert [names for _, names in session.warnings] == ([] if fails_alone else ["test_both.py::test_bad"])
+
+
+def test_many_failed_tests_are_not_run_once_more(noxfile, tmp_path):
+    (tmp_path / "pytest.ini").touch()
+    names = "import pytest\n\n@pytest.mark.parametrize('number', range(9))\n"
+    (tmp_path / "test_bad.py").write_text(names + "def test_bad(number):\n    assert number < 0\n")
+    with pytest.raises(nox.command.CommandFailed):
+        noxfile.run_tests(session := Running(tmp_path / "session"), os.fspath(tmp_path / "test_bad.py"))
+    assert len(session.commands) == 1
 
 
 class Refusing(Session):
