@@ -10,7 +10,8 @@ def test_the_best_backend_for_a_precision_is_one_that_offers_it():
     pytest.importorskip("onnxruntime")
     plugins = Plugins.discover()
     assert plugins.best_backend(Precision.INT8).name == "onnxruntime"
-    assert plugins.best_backend(Precision.BF16).name == "pytorch"
+    with_bf16 = plugins.best_backend(Precision.BF16)  # by the machine: OpenVINO where the processor multiplies bf16
+    assert Precision.BF16 in plugins.probes()[with_bf16.name].precisions
 
 
 def test_a_backend_of_negative_rank_runs_only_when_it_is_named():
