@@ -103,7 +103,8 @@ class Running(Session):
 
     def run(self, *command, env=None, **_):
         super().run(*command)
-        done = subprocess.run([sys.executable, "-m", *command], env={**os.environ, **env}, check=False)
+        own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+        done = subprocess.run([sys.executable, "-m", *command], env={**own, **env}, check=False)
         if done.returncode:
             raise nox.command.CommandFailed(return_code=done.returncode)
 
@@ -111,6 +112,7 @@ class Running(Session):
         self.warnings.append(words)
 
 
+@pytest.mark.thorough("command line", but=["False"])
 @pytest.mark.parametrize("fails_alone", [False, True])
 def test_a_failed_test_is_run_once_more_by_itself(noxfile, tmp_path, fails_alone):
     """It says so if that passes, and fails if that fails; those that passed are left alone."""
@@ -127,6 +129,7 @@ def test_a_failed_test_is_run_once_more_by_itself(noxfile, tmp_path, fails_alone
     assert [names for _, names in session.warnings] == ([] if fails_alone else ["test_both.py::test_bad"])
 
 
+@pytest.mark.thorough("command line")
 def test_many_failed_tests_are_not_run_once_more(noxfile, tmp_path):
     (tmp_path / "pytest.ini").touch()
     names = "import pytest\n\n@pytest.mark.parametrize('number', range(9))\n"
