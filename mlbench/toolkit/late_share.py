@@ -62,10 +62,6 @@ class LateShareFit:
         quantile = _SURE + (_SURE**3 + _SURE) / (4 * self.freedom)
         return quantile * math.sqrt(self.scatter * (_WOBBLE**2 + self.variance))
 
-    def share_at(self, rate_per_s: float) -> float:
-        """Return the share that is expected at a rate."""
-        return 1 / (1 + math.exp(-self.logit - self.slope * (math.log(rate_per_s) - self.log_rate)))
-
     def rate_at(self, share: float) -> float:
         """Return the rate at which a share is expected, above 0 and below 1."""
         return math.exp(self.log_rate + (math.log(share / (1 - share)) - self.logit) / self.slope)

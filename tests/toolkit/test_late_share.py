@@ -23,14 +23,13 @@ def points(slope, *rates, many=1_000_000):
 def test_points_on_a_line_give_the_line():
     fit = fit_late_share(points(16, 80, 90, 100, 110))
     assert fit.rate_at(0.01) == pytest.approx(100, rel=0.002)
-    assert fit.share_at(100) == pytest.approx(0.01, rel=0.02)
     # 0.6 % is logit 0.515 below 1 %: a sixteenth of that down the logarithm of the rate
     assert fit.rate_at(0.006) == pytest.approx(100 * math.exp(-(logit(0.01) - logit(0.006)) / 16), rel=0.005)
 
 
 def test_the_share_only_rises_with_the_rate_whatever_the_noise():
     fit = fit_late_share([RatePoint(90, 1000, 40), RatePoint(100, 1000, 10), RatePoint(110, 1000, 2)])
-    assert fit.share_at(80) < fit.share_at(100) < fit.share_at(120)
+    assert fit.rate_at(0.005) < fit.rate_at(0.01) < fit.rate_at(0.02)
 
 
 def test_one_run_without_a_late_query_leaves_a_usual_slope():
@@ -41,8 +40,8 @@ def test_one_run_without_a_late_query_leaves_a_usual_slope():
 
 def test_many_queries_weigh_more_than_few():
     few, many = RatePoint(100, 500, 20), RatePoint(100, 500_000, 5000)
-    assert fit_late_share([few, many]).share_at(100) == pytest.approx(0.01, rel=0.5)
-    assert fit_late_share([few]).share_at(100) == pytest.approx(0.04, rel=0.1)
+    assert fit_late_share([few, many]).rate_at(0.01) == pytest.approx(100, rel=0.02)
+    assert fit_late_share([few]).rate_at(0.04) == pytest.approx(100, rel=0.005)
 
 
 def test_runs_that_lie_on_the_line_need_less_margin_than_runs_around_it():
