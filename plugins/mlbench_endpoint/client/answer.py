@@ -34,6 +34,9 @@ _NO_REASON = "null"
 _THOUGHT_END = "</think>"
 """Marks the end of thoughts in a text that has them too."""
 
+_MOST_COUNTED = 1 << 31
+"""Larger counts of tokens are no server's, and too large for a column of the record."""
+
 _USAGE_NAMES = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
 """The protocol's names of counts, and those of its successor, which some servers send."""
 
@@ -166,7 +169,7 @@ class Answer:
             if type(count) is float and count.is_integer():
                 self.oddities.count(f"a fraction for {name}")
                 count = int(count)
-            if count is not None and (type(count) is not int or count < 0):
+            if count is not None and (type(count) is not int or not 0 <= count < _MOST_COUNTED):
                 raise RequestFailed(f"the server counts {json.dumps(count)} as {name}")
             counts.append(count)
         prompt_tokens, answer_tokens = counts

@@ -108,7 +108,7 @@ def _histogram(bins: Sequence[str], name: str) -> Lengths:
             raise UsageError(f"{name} is {printable(each[:60])!r}.", hint=f"Give lengths in tokens: {FORMS}.")
         lengths.append(int(length))
         shares.append(weight)
-    if len(lengths) > _MOST_BINS or not (whole := sum(shares)):
+    if len(lengths) > _MOST_BINS or not 0 < (whole := sum(shares)) < math.inf:
         raise UsageError(f"{name} has {len(lengths)} lengths with a sum of shares of {sum(shares):g}.", hint=FORMS)
     weights = [share / whole for share in shares]
     return Lengths(

@@ -100,14 +100,14 @@ def _shift(found: Sequence[TraceRequest], speed: float, file: Path) -> list[Trac
             hint=f"All are kept in memory: cut the trace to {_MOST_TOKENS_IN:,}, as with head.",
         )
     begin_ns = min(each.at_ns for each in found)
-    moved = [replace(each, at_ns=round((each.at_ns - begin_ns) / speed)) for each in found]
-    moved.sort(key=lambda each: each.at_ns)
-    if moved[-1].at_ns > _LONGEST_NS:
+    lasts_ns = (max(each.at_ns for each in found) - begin_ns) / speed
+    if lasts_ns > _LONGEST_NS:
         raise DataError(
-            f"{file} lasts {moved[-1].at_ns / 1e9:,.0f} s at speed {speed:g}, more than a day.",
+            f"{file} lasts {lasts_ns / 1e9:.6g} s at speed {speed:g}, more than a day.",
             hint="Raise --speed, or cut the trace.",
         )
-    return moved
+    moved = [replace(each, at_ns=round((each.at_ns - begin_ns) / speed)) for each in found]
+    return sorted(moved, key=lambda each: each.at_ns)
 
 
 def _reader_of(line: str, file: Path) -> tuple[Callable[[str], TraceRequest], bool]:

@@ -70,7 +70,12 @@ def _with_answers_alone(request: SweepRequest, trial: ServerTrial, count: int) -
 def _is_too_different(request: SweepRequest, result: LoadResult) -> bool:
     """Return whether more answers of a run differ than the user allows, and say so."""
     most, found = request.max_different, result.same_answers
-    if most is None or not found or found["share"]["value"] <= most:
+    if most is None or not found:
+        return False
+    if not found["compared"]:
+        click.echo(f"{result.load.label}: no answer was compared, so --max-different cannot be checked.", err=True)
+        return True
+    if found["share"]["value"] <= most:
         return False
     told = f"{result.load.label}: {found['share']['value']:.2%} of the answers differ from those alone"
     click.echo(f"{told}, more than {most:.2%} (--max-different).", err=True)

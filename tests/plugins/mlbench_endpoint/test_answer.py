@@ -73,6 +73,14 @@ def test_an_answer_with_an_odd_value_anywhere_is_refused_by_name_or_is_one_all_t
             assert answer.answer_tokens - len(tokens) in (0, 1), sent
 
 
+@pytest.mark.parametrize("count", [2**31, 2**63, 1e300], ids=repr)
+def test_a_count_that_no_column_of_a_record_holds_is_refused(count):
+    sent = sound_answer()
+    sent[-1]["usage"]["prompt_tokens"] = count
+    with pytest.raises(RequestFailed, match="as prompt_tokens"):
+        read(sent, is_text=True)
+
+
 def test_a_sound_answer_is_read():
     assert read(sound_answer(), is_text=False).parts == [[5], [6], [7]]
     assert read(sound_answer(), is_text=True).parts == ["a", "a", "a"]

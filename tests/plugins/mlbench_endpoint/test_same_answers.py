@@ -129,6 +129,19 @@ def test_options_without_a_meaning_are_one_line(words, reason):
 
 @pytest.mark.slow
 @pytest.mark.thorough("servers")
+def test_a_sweep_in_which_no_answer_was_compared_does_not_pass(tmp_path):
+    """The only prompt has another answer each time, even alone."""
+    (tmp_path / "alone.jsonl").write_text('{"prompt": "a b", "max_tokens": 8, "answer": "c", "again": "d"}\n')
+    words = ["--results", tmp_path / "results", "--out", tmp_path, "--tag", "a", "--resume", "--tokens-out", 8]
+    words += ["--seconds", 2, "--concurrency", "1", "--same-answers", 1, "--max-different", "90%", "--metrics", "none"]
+    with serving("--ttft", "5ms", "--tpot", "1ms") as url:
+        done = bench(url, *words)
+    assert done.exit_code == 1, done.output
+    assert "1 at once: no answer was compared" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_a_sweep_fails_beyond_the_limit_and_names_the_load(tmp_path):
     words = ["--results", tmp_path / "results", "--out", tmp_path / "out", "--tokens-in", 24, "--tokens-out", 8]
     words += ["--seconds", 2, "--concurrency", "1,4", "--same-answers", 8, "--json", "--metrics", "none"]

@@ -101,6 +101,11 @@ def test_what_is_no_trace_is_one_line_with_the_number_of_the_line(tmp_path, cont
     assert len(str(caught.value)) < 900
 
 
+def test_a_speed_at_which_a_trace_never_ends_is_one_line(tmp_path):
+    with pytest.raises(DataError, match="lasts inf s at speed 1e-309, more than a day"):
+        read(tmp_path, BURSTGPT + "99,a,1,1,1,a\n", 1e-309)
+
+
 def blocks_of(text, length=512):
     words = text.split()
     return [words[start : start + length] for start in range(0, len(words), length)]
@@ -184,11 +189,22 @@ def test_lengths_of_a_histogram_have_its_shares(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["hist:", "hist:1", "hist:0=1", "hist:1=nan", "hist:1=-1", "hist:1=0", "hist:1=inf", "hist:a=1"]
+    "text",
+    [
+        "hist:",
+        "hist:1",
+        "hist:0=1",
+        "hist:1=nan",
+        "hist:1=-1",
+        "hist:1=0",
+        "hist:1=inf",
+        "hist:a=1",
+        "hist:1=1e308,2=1e308",
+    ],
 )
 def test_what_is_no_histogram_is_refused(text):
     with pytest.raises(UsageError, match="hist:128"):
-        parse_lengths(f"hist:{text}", "x")
+        parse_lengths(text, "x")
 
 
 def test_a_wrong_line_of_a_histogram_is_named(tmp_path):
