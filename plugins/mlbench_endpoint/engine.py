@@ -14,7 +14,7 @@ import numpy as np
 
 from mlbench import Engine, EngineStatistics, GenerationProgram, Prompt, Reply, Samples, UnavailableError
 from mlbench.toolkit import AwaitedReply
-from mlbench_endpoint.client.lag import ClientLag, explain_lateness
+from mlbench_endpoint.client.lag import ClientLag, explain_free_places, explain_lateness
 from mlbench_endpoint.client.messages import Answered, Begun, ClientPulse, Failed, Message, RequestMessage
 from mlbench_endpoint.client.oddities import Oddities
 from mlbench_endpoint.client.processes import ENDED, ClientProcesses
@@ -74,12 +74,14 @@ class EndpointCounts:
         load = self.times.facts(limits)
         facts = dataclasses.asdict(load)
         ttft_ns = next((each.p50 for each in load.from_sending if each.of == "first token"), None)
+        is_late = ttft_ns is not None and explain_lateness(client.facts(), ttft_ns)
+        is_late = is_late or explain_free_places(facts["window"] or {})
         if self.schedule and (late := self.schedule.lateness()):
             facts["lateness"] = dataclasses.asdict(late)
         return EngineStatistics(
             batching="server",
             truncated_prompts=truncated_prompts if knows_prompts else None,
-            late_clients=None if ttft_ns is None else int(bool(explain_lateness(client.facts(), ttft_ns))),
+            late_clients=None if ttft_ns is None else int(bool(is_late)),
             extra={
                 "served_model": served_model,
                 **own,
@@ -205,6 +207,8 @@ class EndpointEngine(Engine):
         if schedule := Schedule.of(samples, reply):
             self._counts.schedule = schedule
         places = range(len(samples))
+        is_at_once = len(samples) > 1 and not schedule
+        self._counts.times.begin_query(self._settings.options.most_requests if is_at_once else 0)
         for place in sorted(places, key=samples.indices.__getitem__) if schedule else places:  # in order of due times
             part = samples if len(samples) == 1 else samples[place : place + 1]
             sample = with_salt(part.data()[0], self._salt)
@@ -215,6 +219,8 @@ class EndpointEngine(Engine):
             self._requests += 1
             due_ns = schedule.due_ns(sample) if schedule else 0
             turns = self._format.turns(prompt) if isinstance(self._format, TextRequestFormat) else ()
+            if turns:
+                self._counts.times.places = 0  # a turn comes when the one before is answered
             self._asked[self._requests] = _Asked(part, reply, prompt, schedule, due_ns, bool(turns))
             fields = self._format.fields(prompt)
             try:

@@ -20,6 +20,9 @@ _PULSES_PER_REPORT = 25
 _RESOLUTION_NS = 1_000_000
 """Event loops wake up to so much late by themselves: their timers count milliseconds."""
 
+_MOST_FREE = 0.5
+"""Share of the requests of N at once that may find a free place."""
+
 _MOST_LAGS = 1 << 20
 _MOST_AT_ONCE = 1000
 _LEAST_NS = 2_000_000
@@ -78,6 +81,20 @@ def explain_lateness(facts: Mapping[str, float], ttft_ns: float) -> str:
     return (
         f"client late: its median lag is {late_ns / 1e6:.3g} ms, more than {limit_ns / 1e6:.3g} ms, and it took "
         f"{share:.0%} of a processor, so the times are not the server's: send less, or leave it more of the machine"
+    )
+
+
+def explain_free_places(window: Mapping[str, float | None]) -> str:
+    """Return why fewer requests than asked for were at once; empty if enough came in time.
+
+    Args:
+        window: a `LoadWindow` as in a record.
+    """
+    if (share := window.get("found_free_place") or 0.0) <= _MOST_FREE:
+        return ""
+    return (
+        f"client late: {share:.0%} of the requests found a free place, since they were made more slowly than they were "
+        "answered, so fewer were at once than asked for: lower the concurrency, or send smaller images or prompts"
     )
 
 

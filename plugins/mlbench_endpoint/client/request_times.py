@@ -67,7 +67,7 @@ class LoadFacts:
     course: LoadCourse | None = None
 
 
-_COLUMNS = tuple(each.name for each in fields(AnsweredColumns))
+_COLUMNS = tuple(each.name for each in fields(AnsweredColumns) if each.name != "places")
 
 
 def _column() -> array[int]:
@@ -85,8 +85,16 @@ class RequestTimes:
     """The request of each gap, by its place among them."""
     chunking: Chunking = field(default_factory=Chunking)
     failed_ns: array[int] = field(default_factory=_column)
+    places: int = 0
+    """Those for which all requests wait from the beginning, as with N at once; 0: requests keep coming."""
+    _queries: int = 0
     _stride: int = 1
     """One of this many gaps is kept."""
+
+    def begin_query(self, places: int) -> None:
+        """Note a query, and for how many places its samples wait; with several queries, requests keep coming."""
+        self.places = 0 if self._queries else places
+        self._queries += 1
 
     def add(self, message: Answered, tokens: int, prompt_tokens: int | None = None) -> None:
         """Record an answer, its number of tokens and that of its prompt; None: the server's count."""
@@ -116,7 +124,7 @@ class RequestTimes:
     def columns(self) -> AnsweredColumns:
         """Return the answered requests as arrays."""
         table = np.array(self.rows).reshape(-1, len(_COLUMNS)).T.copy()
-        return AnsweredColumns(**dict(zip(_COLUMNS, table, strict=True)))
+        return AnsweredColumns(**dict(zip(_COLUMNS, table, strict=True)), places=self.places)
 
     def facts(self, limits: ServiceLimits) -> LoadFacts:
         """Return the facts about a load: those of its steady part, and its course."""

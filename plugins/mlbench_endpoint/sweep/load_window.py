@@ -16,7 +16,8 @@ from mlbench_endpoint.sweep.intervals import BATCHES, Estimate, rate_interval
 
 _STEPS = 40
 
-_EARLY = 0.1
+_AT_ONCE_NS = 1_000_000
+"""A request that was sent within this time of its arrival found a free place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +33,13 @@ class AnsweredColumns:
     answer_tokens: np.ndarray
     longest_gap_ns: np.ndarray
     """Longest time between two chunks; -1: it has none."""
+    places: int
+    """Number of places for which all requests wait from the beginning: N at once. 0: they keep coming, as at a rate."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether all requests were there before a tenth had ended: at a rate, or by a schedule, they keep coming."""
-        return bool(self.asked_ns.max() < np.quantile(self.end_ns, _EARLY, method="lower"))
+        """Whether requests wait for nothing but a place."""
+        return self.places > 0
 
     @property
     def begin_ns(self) -> np.ndarray:
@@ -53,6 +56,9 @@ class LoadWindow:
     left_out_at_start: int
     left_out_at_end: int
     most_in_flight: int
+    found_free_place: float | None
+    """Share of those behind the first ones, with N at once, that were sent as soon as they came: then fewer than N ran.
+    None: requests keep coming, or are too few."""
     lasted_ns: int
     requests_per_s: Estimate | None
     """None: fewer answers ended in it than its batches; likewise below."""
@@ -85,11 +91,14 @@ def find_steady(found: AnsweredColumns) -> tuple[np.ndarray, LoadWindow]:
     counts = np.zeros(len(order), bool)
     counts[order[left_out : len(order) - left_out]] = True
     begin_ns, end_ns = int(sent_ns[left_out]), int(sent_ns[-1])
+    waits_ns = (sent_ns - found.asked_ns[order])[places:]
+    is_long = found.is_closed and len(order) > 2 * max(found.places, places)
     window = LoadWindow(
         requests=int(counts.sum()),
         left_out_at_start=left_out,
         left_out_at_end=left_out,
         most_in_flight=places,
+        found_free_place=float((waits_ns < _AT_ONCE_NS).mean()) if is_long else None,
         lasted_ns=end_ns - begin_ns,
         **_rates(found, begin_ns, end_ns),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlbench.toolkit import queries_needed
 from mlbench_endpoint.api import Api
-from mlbench_endpoint.client.lag import explain_lateness
+from mlbench_endpoint.client.lag import explain_free_places, explain_lateness
 from mlbench_endpoint.client.remarks import counted_by
 from mlbench_endpoint.loads.load import Load
 from mlbench_endpoint.loads.scenarios import RATE
@@ -108,6 +108,9 @@ def _result_of(record: Mapping[str, Any]) -> LoadResult:
     tokens_per_s = (record["result"] or {}).get("value") or 0.0
     prompt_tokens, answer_tokens = (_mean(rows, (of, "tokens")) for of in ("prompt", "answer"))
     requests_per_s = tokens_per_s / answer_tokens if answer_tokens else (0.0 if has_tokens else tokens_per_s)
+    lasted_ns = (record["result"] or {}).get("latency_ns", {}).get("max_latency")
+    if lasted_ns and has_tokens and record["engine"].get("window", {}).get("left_out_at_start"):
+        requests_per_s = 1e9 * record["engine"]["answered"] / lasted_ns  # that mean is not of all answers
 
     def from_sending(of: str) -> Percentiles:
         return _percentiles(None, "", rows.get((of, "ns")))
@@ -194,4 +197,5 @@ def _lateness_of(record: Mapping[str, Any]) -> str:
         return ""
     rows = record["engine"].get("from_sending", ())
     ttft_ns = next((row["p50"] for row in rows if row["of"] == "first token"), 0)
-    return explain_lateness(record["engine"].get("client", {}), ttft_ns)
+    late = explain_lateness(record["engine"].get("client", {}), ttft_ns)
+    return late or explain_free_places(record["engine"].get("window", {}))

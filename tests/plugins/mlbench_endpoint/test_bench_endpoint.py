@@ -77,7 +77,16 @@ def test_a_sweep_has_throughput_and_times_of_tokens_for_each_load(sweep):
     assert by_rate["requests_per_s"] < 35  # 25 arrive, at random; a busy machine's last answers come late
     # four at once, each of which takes 34 ms at least
     assert by_places["requests_per_s"] <= 4 / 0.034
-    assert by_places["tokens_per_s"] == pytest.approx(8 * by_places["requests_per_s"])
+    assert by_places["tokens_per_s"] == pytest.approx(8 * by_places["requests_per_s"], rel=1e-4)
+
+
+def test_throughput_is_of_all_requests_where_the_first_and_last_have_longer_answers(sweep):
+    folder, found = sweep
+    records = [json.loads(file.read_text()) for file in (folder / "results").glob("*/record.json")]
+    record = next(each for each in records if each["scenario"] == "Concurrency")
+    rows = [{**row, "mean": 7.0} if row["unit"] == "tokens" else row for row in record["engine"]["from_sending"]]
+    (result,) = results_of([{**record, "engine": {**record["engine"], "from_sending": rows}}])
+    assert (result.answer_tokens, result.requests_per_s) == (7, found[4]["requests_per_s"])
 
 
 def test_the_first_and_last_requests_at_once_are_left_out(sweep):

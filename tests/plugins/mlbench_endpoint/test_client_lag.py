@@ -1,6 +1,7 @@
 """The client's own lag: what was due while its event loop stood still was late, and times are not the server's then."""
 
 import asyncio
+import dataclasses
 import time
 
 import pytest
@@ -92,27 +93,29 @@ def test_a_client_that_was_late_in_the_tail_alone_leaves_a_remark(late_ms, is_sa
     assert (words in list(remarks_on(engine))) is is_said
 
 
+def an_answer():
+    """Return an answer of 16 tokens that lasted 36 ms, the first one after 20."""
+    chunk_ns = [*range(20 * MS, 36 * MS, MS)]
+    return Answered(
+        id=1,
+        answer="",
+        finish="stop",
+        prompt_tokens=7,
+        answer_tokens=16,
+        attempts=1,
+        sent_ns=0,
+        first_ns=chunk_ns[0],
+        at_ns=chunk_ns[-1],
+        chunk_ns=chunk_ns,
+    )
+
+
 @pytest.fixture
 def counts():
     """Counts of 50 answers with 20 ms to the first token."""
     found = EndpointCounts()
     for _ in range(50):
-        chunk_ns = range(20 * MS, 36 * MS, MS)
-        found.times.add(
-            Answered(
-                id=1,
-                answer="",
-                finish="stop",
-                prompt_tokens=7,
-                answer_tokens=16,
-                attempts=1,
-                sent_ns=0,
-                first_ns=chunk_ns[0],
-                at_ns=chunk_ns[-1],
-                chunk_ns=chunk_ns,
-            ),
-            16,
-        )
+        found.times.add(an_answer(), 16)
     return found
 
 
@@ -121,6 +124,22 @@ def test_an_engine_says_whether_its_client_was_late(counts, lag_ms, late):
     counts.client.add(ClientPulse(lags_ns=[lag_ms * MS] * 9, busy_ns=MS, wall_ns=10 * MS))
     assert counts.statistics("m", ServiceLimits(), knows_prompts=False).late_clients == late
     assert EndpointCounts().statistics("m", ServiceLimits(), knows_prompts=False).late_clients is None
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_client_is_late_that_makes_requests_more_slowly_than_they_are_answered(is_late):
+    """Two at once, and answers take 36 ms; all requests are there from the beginning, or one comes every 40 ms."""
+    counts, answer = EndpointCounts(), an_answer()
+    counts.times.begin_query(2)
+    for number in range(50):
+        sent_ns = (40 if is_late else 18) * MS * number
+        moved = [sent_ns + each for each in answer.chunk_ns]
+        times = {"sent_ns": sent_ns, "asked_ns": sent_ns if is_late else 1}
+        times |= {"first_ns": moved[0], "at_ns": moved[-1], "chunk_ns": moved}
+        counts.times.add(dataclasses.replace(answer, **times), 16)
+    assert counts.statistics("m", ServiceLimits(), knows_prompts=False).late_clients == is_late
+    counts.times.begin_query(2)  # a second query: requests keep coming
+    assert counts.statistics("m", ServiceLimits(), knows_prompts=False).late_clients == 0
 
 
 @pytest.mark.parametrize("is_late", [False, True])

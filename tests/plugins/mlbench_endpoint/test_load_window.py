@@ -1,7 +1,10 @@
 """The steady part of a load, its rates and its course, and goodput, of requests with times chosen by hand."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from mlbench_endpoint.client.lag import explain_free_places
 from mlbench_endpoint.sweep.goodput import measure_goodput
 from mlbench_endpoint.sweep.intervals import rank_interval, rate_interval, share_interval
 from mlbench_endpoint.sweep.load_window import AnsweredColumns, course_of, find_steady
@@ -12,8 +15,11 @@ from mlbench import UsageError
 MS = 1_000_000
 
 
-def requests(*rows, asked_ms=None):
-    """Return requests of (sent, first token, end) in ms, with 11 tokens each, of a prompt of 5."""
+def requests(*rows, asked_ms=None, places=None):
+    """Return requests of (sent, first token, end) in ms, with 11 tokens each, of a prompt of 5.
+
+    They wait for a number of places from the beginning, two unless given, or come at given times.
+    """
     sent, first, end = (np.array(column, np.int64) * MS for column in zip(*rows, strict=True))
     asked = sent * 0 if asked_ms is None else np.array(asked_ms, np.int64) * MS
     size = np.ones(len(rows), np.int64)
@@ -25,13 +31,14 @@ def requests(*rows, asked_ms=None):
         prompt_tokens=5 * size,
         answer_tokens=11 * size,
         longest_gap_ns=10 * MS * size,
+        places=(2 if asked_ms is None else 0) if places is None else places,
     )
 
 
-def two_at_once(pairs, asked_ms=None):
+def two_at_once(pairs, **asked):
     """Two lanes, each of which sends a request every 100 ms; the second one 50 ms later."""
     starts = [(100 * place + lane) for place in range(pairs) for lane in (1, 51)]
-    return requests(*((start, start + 20, start + 99) for start in starts), asked_ms=asked_ms)
+    return requests(*((start, start + 20, start + 99) for start in starts), **asked)
 
 
 def test_the_first_and_last_of_two_at_once_are_left_out():
@@ -45,10 +52,26 @@ def test_the_first_and_last_of_two_at_once_are_left_out():
     assert window.answer_tokens_per_s.low < 220 < window.answer_tokens_per_s.high
 
 
-def test_so_they_are_where_the_last_requests_come_in_while_the_first_answers_end():
-    """On a busy machine, or of many thousands, all cannot be there at once."""
-    _, window = find_steady(two_at_once(20, asked_ms=range(0, 160, 4)))
+def test_so_they_are_where_most_requests_come_in_while_others_are_answered():
+    """A fast server answers sooner than many thousands of prompts can be sent to the client."""
+    found = two_at_once(20, asked_ms=range(0, 1600, 40), places=2)
+    _, window = find_steady(found)
     assert (window.left_out_at_start, window.left_out_at_end) == (2, 2)
+    assert goodput("e2e=99ms", found).share.value == 1  # from the sending
+    assert window.found_free_place == 0
+
+
+def test_requests_that_are_made_more_slowly_than_they_are_answered_find_free_places():
+    """One in 100 ms, and answers take 99 ms: there is never a second one, as was asked for."""
+    starts = range(0, 4000, 100)
+    rows = [(start, start + 20, start + 99) for start in starts]
+    _, window = find_steady(requests(*rows, asked_ms=starts, places=2))
+    assert (window.most_in_flight, window.found_free_place) == (1, 1)
+    assert "100% of the requests found a free place" in explain_free_places(dataclasses.asdict(window))
+    _, window = find_steady(two_at_once(20))
+    assert not explain_free_places(dataclasses.asdict(window))
+    _, window = find_steady(requests(*rows, asked_ms=starts, places=20))
+    assert window.found_free_place is None  # no more than twice the places: they are hardly ever all taken
 
 
 def test_a_long_answer_that_ends_after_all_others_is_not_left_out_for_its_length():
