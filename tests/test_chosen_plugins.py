@@ -32,5 +32,11 @@ def test_a_name_like_no_other_lists_what_there_is():
     assert nearest("zzz", ["bert", "resnet50"]) == "There are: bert, resnet50."
 
 
+def test_names_joined_by_commas_are_asked_for_one_by_one():
+    known = ["pytorch", "onnxruntime", "openvino"]
+    assert nearest("pytorch,onnxruntime", known) == "Give each by itself: 'pytorch', 'onnxruntime'."
+    assert nearest("pytorch,onnxrun", known) == "Did you mean 'pytorch'?"
+
+
 def test_scenarios_are_known_in_any_case():
     assert Plugins.discover().scenario("singlestream").name == "SingleStream"

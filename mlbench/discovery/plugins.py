@@ -173,6 +173,8 @@ class Plugins:
                 self._own_models.add(name)
                 return typing.cast("Workload", made)
         hint = "Give an ONNX file (.onnx), a torch exported program (.pt2), or the Hugging Face folder of a model."
+        if file.suffix in {".bin", ".ckpt", ".pt", ".pth", ".safetensors"}:
+            hint = f"Weights alone are no network: torch.export.save writes both to a .pt2 file. {hint}"
         raise UsageError(f"no plugin takes the model {str(file)!r}.", hint=hint)
 
     def scenario(self, name: str) -> Scenario:
@@ -372,9 +374,12 @@ def _answers(ask: Callable[[str], _Answer], names: Iterable[str]) -> Iterator[tu
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint: the most similar name, or all names."""
+    """Return a hint: the most similar name, or all names; or that each is given by itself."""
     import difflib  # only for who mistyped
 
+    several = name.split(",")
+    if len(several) > 1 and {*several} <= {*known}:
+        return f"Give each by itself: {', '.join(map(repr, several))}."
     close = difflib.get_close_matches(name.lower(), {each.lower(): each for each in known}, n=1, cutoff=0.5)
     if close:
         return f"Did you mean {next(each for each in known if each.lower() == close[0])!r}?"

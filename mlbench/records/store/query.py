@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PUBLISHED = {"published": RESULTS, "nvidia_tables": NVIDIA_TABLES, "claims": CLAIMS}
 """Tables that need no run, and the files they are read from."""
 
-_TABLES = f"Tables are {', '.join((*VIEWS, *_PUBLISHED))}."
+_TABLES = f"Tables are {', '.join((*VIEWS, *_PUBLISHED))}; the query 'describe runs' lists the columns of one."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def _answer(database: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
             raise UsageError("the query is empty.", hint=_TABLES)
         return QueryResult(columns=tuple(column[0] for column in found.description), rows=tuple(found.fetchall()))
     except (duckdb.Error, ValueError, OverflowError) as error:  # the others: a value without a Python type
-        raise UsageError(f"the query failed: {first_line(error)}.", hint=_TABLES) from None
+        raise UsageError(f"the query failed: {first_line(error).rstrip('.!')}.", hint=_TABLES) from None
 
 
 def export(results: Path, file: Path, kind: str) -> int:

@@ -93,6 +93,7 @@ def test_a_suite_file_names_a_model_beside_it(mlbench, models, tmp_path):
         (["run", "--model", "{cnn}", "--name", "resnet50"], "'resnet50' is an installed workload. Choose another name"),
         (["run", "--model", "{cnn}", "--name", "a b"], "a name has up to 64 letters"),
         (["run", "--model", "{odd}"], "no plugin takes the model '{odd}'. Give an ONNX file (.onnx)"),
+        (["run", "--model", "{pth}"], "Weights alone are no network: torch.export.save writes both to a .pt2 file."),
         (["run", "--model", "{cnn}", "--reference", "npu"], "unknown backend 'npu'."),
         (["run", "--model", "{cnn}", "--reference", "endpoint"], "endpoint compiles no graphs, so it is no reference."),
         (["run", "--model", "{cnn}", "--suite", "x.toml"], "model is given together with --suite."),
@@ -101,9 +102,9 @@ def test_a_suite_file_names_a_model_beside_it(mlbench, models, tmp_path):
     ],
 )
 def test_a_wrong_request_is_one_line(mlbench, models, tmp_path, arguments, message):
-    odd = tmp_path / "model.txt"
-    odd.write_text("")
-    names = {"cnn": models / "cnn.onnx", "odd": odd}
+    names = {"cnn": models / "cnn.onnx", "odd": tmp_path / "model.txt", "pth": tmp_path / "model.pth"}
+    for name in ("odd", "pth"):
+        names[name].write_text("")
     assert message.format(**names) in refusal(mlbench(*(each.format(**names) for each in arguments)))
     assert not (tmp_path / "results").exists()
 
