@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _NEW_WORDS = 4
 """Number of new random words per sending: enough for 20 billion beginnings."""
 
+_MOST_WORDS = 300_000_000
+"""Most words of all prompts, which are kept in memory: about two gigabytes."""
+
 _LONGEST_SIDE = 4096
 _KEPT_BLOCKS = 1 << 12
 
@@ -59,8 +62,9 @@ def _draw_texts(options: PromptOptions, rng: np.random.Generator, new_words: int
     """Return texts, the most tokens of their answers, and the number of new words that come before the text."""
     lengths_in = parse_lengths(options.tokens_in, "workload.tokens_in")
     lengths_out = parse_lengths(options.tokens_out, "workload.tokens_out")
-    found = []
-    for tokens, answer in zip(lengths_in.draw(rng, options.count), lengths_out.draw(rng, options.count), strict=True):
+    most = _MOST_WORDS // (options.turns * _words_in(lengths_in.longest, options))
+    found, count = [], max(1, min(options.count, most))
+    for tokens, answer in zip(lengths_in.draw(rng, count), lengths_out.draw(rng, count), strict=True):
         length = _words_in(tokens - options.template_tokens, options)
         new = min(new_words, length)
         found.append((" ".join(rng.choice(WORDS, length - new)), int(answer), new))

@@ -51,7 +51,7 @@ class PromptOptions:
     images_per_request: Annotated[int, Ge(1), Le(64)] = 1
     """Number of these images."""
     count: Annotated[int, Ge(1), Le(1_000_000)] = 1000
-    """Number of generated prompts."""
+    """Number of generated prompts; fewer of lengths at which they could have more than 300 million words."""
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
     """Seed of the generator."""
     tokens_per_word: Annotated[float, Gt(0), Le(100)] = 1.0

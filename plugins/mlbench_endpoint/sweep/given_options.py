@@ -27,6 +27,7 @@ _Options = TypeVar("_Options", EndpointOptions, PromptOptions, SweepRequest)
 _BEGIN_AT = 32
 """Concurrency that shows a rate to begin a search with."""
 _DOCUMENTS = 8
+_LONGEST_S = 86_400
 _CHOSEN_BY_SEARCH = ("in_flight", "rates_per_s", "resume", "ramp", "trace")
 
 
@@ -48,8 +49,8 @@ def request_of(given: dict[str, Any], names: Mapping[str, str]) -> SweepRequest:
             hint = "Leave it out." if reason.startswith("with ") else "Give both."
             raise UsageError(f"{names[parameter]} has no effect {reason}.", hint=hint)
     tag = given["tag"] = given["tag"] or f"sweep-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    if not re.fullmatch(r"[\w.+-]{1,200}", tag):
-        raise UsageError(f"--tag is {tag!r}.", hint="A tag has letters, digits, '_', '.', '+' and '-'.")
+    if not re.fullmatch(r"[\w.+-]{1,200}", tag) or not tag.strip("."):
+        raise UsageError(f"--tag is {tag!r}.", hint="A tag has letters, digits, '_', '.', '+' and '-', not dots alone.")
     _complete(given)
     arrival = "" if given["pattern"] == "poisson" else given["pattern"]
     backend = _build(EndpointOptions, given)
@@ -147,6 +148,11 @@ def _loads(given: Mapping[str, Any], arrival: str) -> list[Load]:
 
 def _check_number(rate_per_s: float, duration_s: int, requests: int) -> None:
     """Raise `UsageError` for a rate that could not be valid."""
+    if requests / rate_per_s > _LONGEST_S:
+        raise UsageError(
+            f"--rate {rate_per_s:g} takes more than a day for --requests {requests}.",
+            hint="Raise the one, or lower the other.",
+        )
     if max(rate_per_s * duration_s, requests) < LEAST_AT_A_RATE:
         raise UsageError(
             f"--rate {rate_per_s:g} for {duration_s} s with --requests {requests} is less than "

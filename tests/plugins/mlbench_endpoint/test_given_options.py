@@ -45,6 +45,8 @@ def files(tmp_path, monkeypatch):
         ("--requests 5 --ramp 1:2", "--requests has no effect with schedules alone"),
         ("--requests 5 --rate 2 --arrival constant", "--requests has no effect with schedules alone"),
         ("--wide --json", "--wide has no effect with --json"),
+        ("--rate 1e-320 --requests 10", "--rate 9.99989e-321 takes more than a day for --requests 10"),
+        ("--tag ..", "--tag is '..'"),
         ("--rate 9,1 --seconds 43 --requests 43", "--rate 1 for 43 s with --requests 43 is less than 44 requests"),
     ],
 )

@@ -9,6 +9,7 @@ from mlbench_endpoint.api import Api
 from mlbench_endpoint.client.answer import Answer, AnswerFormat
 from mlbench_endpoint.client.failure import RequestFailed
 from mlbench_endpoint.client.messages import Answered
+from mlbench_endpoint.loads import generated_prompts
 from mlbench_endpoint.loads.load import Load
 from mlbench_endpoint.loads.prompt_lengths import parse_lengths
 from mlbench_endpoint.loads.prompt_options import PromptOptions
@@ -53,6 +54,12 @@ def test_prompts_have_so_many_words_that_the_server_counts_the_tokens_asked_for(
     prompts = open_prompts(PromptOptions(tokens_in="312", tokens_per_word=1.5, template_tokens=12, count=5))
     texts = [text_to_send(prompts.sample(index)) for index in range(5)]
     assert [len(text.split()) for text in texts] == [200] * 5
+
+
+def test_prompts_of_a_million_tokens_are_as_many_as_memory_holds(monkeypatch):
+    monkeypatch.setattr(generated_prompts, "_MOST_WORDS", 1000)
+    assert open_prompts(PromptOptions(tokens_in="uniform:1:100", turns=2)).count == 5
+    assert open_prompts(PromptOptions(tokens_in="2000")).count == 1
 
 
 def test_no_prompt_is_sent_twice_with_the_same_beginning():
