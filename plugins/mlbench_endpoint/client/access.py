@@ -89,6 +89,8 @@ def keep_headers(headers: Sequence[str], variables: Sequence[str]) -> str:
         if not has_value or not _HEADER_NAME.fullmatch(name.strip()):
             raise UsageError("--header is not NAME=VALUE.", hint="Give it like --header X-Route=a.")
         variable = f"MLBENCH_HEADER_{re.sub('[^A-Z0-9]', '_', name.strip().upper())}"
+        if any(other.endswith(f"={variable}") for other in kept):
+            raise UsageError(f"--header {name.strip()} is given twice, or like another one.", hint="Use --header-env.")
         os.environ[variable] = value.strip()
         kept.append(f"{name.strip()}={variable}")
     text = ",".join(kept)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, TypeVar
 
 from mlbench import UsageError
@@ -48,7 +49,7 @@ def request_of(given: dict[str, Any], names: Mapping[str, str]) -> SweepRequest:
         if reason and parameter in names:
             hint = "Leave it out." if reason.startswith("with ") else "Give both."
             raise UsageError(f"{names[parameter]} has no effect {reason}.", hint=hint)
-    tag = given["tag"] = given["tag"] or f"sweep-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    tag = given["tag"] = given["tag"] or f"sweep-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{token_hex(2)}"
     if not re.fullmatch(r"[\w.+-]{1,200}", tag) or not tag.strip("."):
         raise UsageError(f"--tag is {tag!r}.", hint="A tag has letters, digits, '_', '.', '+' and '-', not dots alone.")
     _complete(given)

@@ -47,6 +47,7 @@ def files(tmp_path, monkeypatch):
         ("--wide --json", "--wide has no effect with --json"),
         ("--rate 1e-320 --requests 10", "--rate 9.99989e-321 takes more than a day for --requests 10"),
         ("--tag ..", "--tag is '..'"),
+        ("--header X-A=1 --header X_A=2", "--header X_A is given twice, or like another one"),
         ("--rate 9,1 --seconds 43 --requests 43", "--rate 1 for 43 s with --requests 43 is less than 44 requests"),
     ],
 )
@@ -83,6 +84,14 @@ def test_an_option_with_an_effect_is_taken(files, words):
 def test_several_processes_share_the_requests_in_flight_where_the_user_says_so(words, processes):
     context = bench_endpoint.make_context("bench-endpoint", ["http://localhost:9/v1", *words])
     assert request_of(dict(context.params), {}).backend.client_processes == processes
+
+
+def test_two_sweeps_of_the_same_second_have_folders_of_their_own():
+    """Else one would run the loads that the other wrote into its suite file."""
+    asked = [bench_endpoint.make_context("bench-endpoint", ["http://localhost:9/v1"]).params for _ in range(2)]
+    first, second = (request_of(dict(params), {}) for params in asked)
+    assert first.folder != second.folder
+    assert first.folder.name == first.tag
 
 
 @pytest.mark.parametrize("count", ["0", "65", "two"])
