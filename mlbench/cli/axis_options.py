@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,8 +23,26 @@ repeats_option = click.option(
 )
 
 
+def _also_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--also``, each value of which sets the workload's option of its name."""
+
+    @click.option(
+        "--also",
+        multiple=True,
+        type=click.Choice(["perplexity"]),
+        help="Measure more: perplexity of right answers, of the language workloads.",
+    )
+    @functools.wraps(function)
+    def with_also(also: tuple[str, ...], overrides: dict[str, str], **others: Any) -> Any:
+        return function(overrides={**{f"workload.{name}": "true" for name in also}, **overrides}, **others)
+
+    return with_also
+
+
 def axis_options(*, backend: str, scenario: str, precision: str, transform: str) -> Callable[..., Any]:
-    """Return what gives a command ``--backend``, ``--scenario``, ``--precision`` and ``--transform``, each repeatable.
+    """Return what gives a command ``--backend``, ``--scenario``, ``--precision``, ``--transform`` and ``--also``.
+
+    Each is repeatable.
 
     Args:
         backend: the default, in words.
@@ -59,6 +78,7 @@ def axis_options(*, backend: str, scenario: str, precision: str, transform: str)
     )
 
     def give(function: Callable[..., Any]) -> Callable[..., Any]:
+        function = _also_option(function)
         for option in reversed(options):
             function = option(function)
         return function

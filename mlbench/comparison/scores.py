@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mlbench.records.run_record import RunRecord
+from mlbench.records.run_record import PERPLEXITY, RunRecord
 
 ACCURACY_MARGIN = 0.005
 """Scores within this relative margin count as equal: two of five hundred answers may change with the batches."""
@@ -42,7 +42,7 @@ class Score:
 
 
 def judge_scores(base: Sequence[RunRecord], new: Sequence[RunRecord], margin: float) -> list[Score]:
-    """Return the scores that targets are about, each compared with the base's.
+    """Return the scores that targets are about, and the perplexity that both sides have, each compared with the base's.
 
     Args:
         base: repeats, those that failed among them.
@@ -51,13 +51,14 @@ def judge_scores(base: Sequence[RunRecord], new: Sequence[RunRecord], margin: fl
     """
     directions, rounding = dict[str, bool](), dict[str, float]()
     for record in (*base, *new):
-        for target in record.accuracy.targets if record.accuracy else ():
+        for target in record.accuracy.shown if record.accuracy else ():
             is_lower = target.lower_is_better or target.score in _LOWER_IS_BETTER
             directions[target.score] = directions.get(target.score, False) or is_lower
             if is_lower and not target.reference and target.upper:
                 rounding[target.score] = ROUNDING_SHARE * target.upper
     judged = [_judge(name, base, new, margin, lower_is_better=lower) for name, lower in directions.items()]
-    return [_without_rounding(each, rounding.get(each.name, 0.0)) for each in judged]
+    known = [each for each in judged if each.name != PERPLEXITY or not each.reason]  # else a side was not asked for it
+    return [_without_rounding(each, rounding.get(each.name, 0.0)) for each in known]
 
 
 def _without_rounding(score: Score, most: float) -> Score:
@@ -87,7 +88,8 @@ def _judge(
 
 
 def _worst(records: Sequence[RunRecord], name: str, *, lower_is_better: bool) -> float | None:
-    values = [record.accuracy.scores.get(name) for record in records if record.accuracy]
+    scored = [record.accuracy for record in records if record.accuracy]
+    values = [each.perplexity if name == PERPLEXITY else each.scores.get(name) for each in scored]
     known = [value for value in values if value is not None]
     if not known:
         return None

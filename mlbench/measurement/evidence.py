@@ -40,6 +40,8 @@ class Evidence:
     length_across_passes: float | None = None
     makes_accuracy_test: bool = True
     """Whether the accuracy test is the run's own; False: an earlier run's was taken over."""
+    perplexity: float | None = None
+    """None: not asked for, or not measured."""
 
 
 class MeasuredRun(Stored):

@@ -62,6 +62,9 @@ def judge(request: JudgeRequest, channel: Channel) -> JudgedPart:
         length_across_passes=evidence.length_across_passes,
         log_faults=list(log_faults(job.folder, detail, evidence, request.overseen)),
     )
+    if judgement.accuracy:
+        beside = judgement.accuracy.model_copy(update={"perplexity": evidence.perplexity})
+        judgement = replace(judgement, accuracy=beside)
     return JudgedPart.model_validate(judgement)
 
 

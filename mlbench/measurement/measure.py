@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 from mlbench.contracts.dataset import Dataset
@@ -32,6 +33,7 @@ from mlbench.measurement.metering import Metering
 from mlbench.measurement.operation_counts import count_operations, work_of
 from mlbench.measurement.other_work import OtherWork
 from mlbench.measurement.overhead import Overhead, measure_overhead
+from mlbench.measurement.perplexity import measure_perplexity
 from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.measurement.running_engine import RunningEngine, open_engine
 from mlbench.measurement.shared_accuracy import take_accuracy_test
@@ -61,7 +63,8 @@ def measure(spec: JobSpec, channel: Channel) -> MeasuredRun:
     with exports_ahead(run.job, channel), open_engine(run.job, run.model, run.dataset) as ready:
         measured = run.measure_on(ready, instance_rates)
         channel.progress("close the engine")
-    return MeasuredRun(observed=run.observed(measured), evidence=run.evidence(measured))
+    perplexity = run.perplexity()  # the engine is closed, so that there is room for the model once more
+    return MeasuredRun(observed=run.observed(measured), evidence=run.evidence(measured, perplexity))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +179,19 @@ class _Run:
             overhead=overhead,
         )
 
-    def evidence(self, measured: _Seen) -> Evidence:
+    def perplexity(self) -> float | None:
+        """Return the perplexity of right answers if it is asked for, and accuracy is."""
+        metric, note = self.metric, partial(self.channel.progress, "perplexity")
+        if not metric or getattr(self.job.variant.options, "perplexity", False) is not True:
+            return None
+        note()
+        return self.facts.answer(
+            "perplexity",
+            lambda: measure_perplexity(self.job, self.model, self.dataset, metric, note),
+            otherwise=None,
+        )
+
+    def evidence(self, measured: _Seen, perplexity: float | None) -> Evidence:
         """Return the evidence for a verdict, in addition to the logs."""
         return Evidence(
             faults={str(mode): each.faults for mode, each in measured.traffic.items()},
@@ -186,6 +201,7 @@ class _Run:
             timed=measured.timed.answers,
             length_across_passes=measured.length_across_passes,
             makes_accuracy_test=not self.job.spec.accuracy_of,
+            perplexity=perplexity,
         )
 
     def observed(self, measured: _Seen) -> Observed:

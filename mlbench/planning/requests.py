@@ -270,6 +270,8 @@ def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> R
             f"{request.backend} does not offer precision {request.precision}.", hint=f"It offers: {offered}."
         )
     _check_transforms(request, plugins)
+    if "workload.perplexity" in settings.by_key and settings.by_key["workload.perplexity"].value is True:
+        _check_perplexity(request, plan, plugins)
     return ResolvedRequest(
         **{each.name: getattr(request, each.name) for each in fields(RunRequest)}
         | {
@@ -291,6 +293,17 @@ def _check_transforms(request: RunRequest, plugins: Plugins) -> None:
     if not isinstance(plugins.backend(request.backend), GraphBackend):
         reason = f"{request.backend} compiles no graphs, so transform {request.transform} would change nothing."
         raise UsageError(reason, hint="Choose a backend that does: pytorch, onnxruntime.")
+
+
+def _check_perplexity(request: RunRequest, plan: EnginePlan, plugins: Plugins) -> None:
+    """Raise `UsageError` where no perplexity can be measured."""
+    if request.network or plan.nodes:
+        raise UsageError("perplexity is asked of nodes, which return answers alone.", hint="Leave one of them out.")
+    if not isinstance(plugins.backend(request.backend), GraphBackend):
+        reason = f"{request.backend} compiles no graphs, so it has no logits to measure a perplexity by."
+        raise UsageError(reason, hint="Choose a backend that does: pytorch, onnxruntime.")
+    if request.weights is Weights.RANDOM:
+        raise UsageError("perplexity is asked of random weights, whose data has no right answers.")
 
 
 def request_rules(request: RunRequest, plugins: Plugins) -> WorkloadRules:

@@ -18,6 +18,9 @@ KIND = ("workload", "backend", "scenario", "round", "profile", "tier", "weights"
 TRANSFORMED = "transformed "
 """Before the names of graphs whose fingerprints are those after the transforms."""
 
+MEASURED_BESIDE = ("workload.perplexity",)
+"""Settings that measure more after a run's tests, which are the same without them."""
+
 PLACES = ("workload.model", "workload.inputs")
 """Settings that say where a user's own model and inputs lie; fingerprints say what they are."""
 
@@ -33,9 +36,10 @@ _TUNED = ("scenario", "workload", "backend")
 def hand_set(record: RunRecord) -> Mapping[str, SettingRecord]:
     """Return the settings that a person chose: on the command line, in a suite, in a file of the machine.
 
-    Without those that only end runs which are INVALID: a valid run is the same without them. Without `PLACES`, too.
+    Without those that only end runs which are INVALID: a valid run is the same without them. Without `MEASURED_BESIDE`
+    and `PLACES`, too.
     """
-    left_out = (*ENDS_INVALID_RUNS, *PLACES)
+    left_out = (*ENDS_INVALID_RUNS, *MEASURED_BESIDE, *PLACES)
     return {key: each for key, each in _from_layers(record, _CHOSEN_BY_USER).items() if key not in left_out}
 
 

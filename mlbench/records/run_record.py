@@ -36,6 +36,9 @@ FORMAT = 4
 
 RoundName = Annotated[str, Field(pattern=r"^v\d{1,4}\.\d{1,4}$")]
 
+PERPLEXITY = "perplexity"
+"""Name of the score that is measured beside those of the official metric."""
+
 EXPORT = "export"
 """The stage of a run in which graphs that the cache lacks are exported, those of later runs as well."""
 
@@ -114,6 +117,17 @@ class AccuracyRecord(Stored):
     computed_with: dict[str, str] = Field(default_factory=dict)
     """Data and tools that scores depend on and that may differ between machines: ``{"rougeLsum": "NLTK ..."}``. A score
     that is missing depends on none."""
+    perplexity: Score = None
+    """Perplexity of right answers, which no rule judges; null: not asked for, or ``not_measured`` says why."""
+
+    @property
+    def shown(self) -> list[TargetRecord]:
+        """The targets, and the perplexity as one without limits."""
+        if self.perplexity is None:
+            return self.targets
+        fields = {"score": PERPLEXITY, "name": "", "reference": 0.0, "lower": None, "upper": None, "is_met": True}
+        fields |= {"required": False, "value": self.perplexity, "lower_is_better": True}
+        return [*self.targets, TargetRecord.model_validate(fields)]
 
 
 class RuleRecord(Stored):
@@ -292,8 +306,9 @@ class RunRecord(Stored):
     work: WorkRecord | None = None
     roofline: RooflineRecord | None = None
     not_measured: dict[str, str] = Field(default_factory=dict)
-    """Reasons why ``other_work`` to ``roofline``, ``overhead`` or ``peak_memory`` is null; why ``engine`` or
-    ``runtime`` is missing or incomplete: a plugin did not report it, or reported values that cannot be stored."""
+    """Reasons why ``other_work`` to ``roofline``, ``overhead``, ``peak_memory`` or ``perplexity`` is null; why
+    ``engine`` or ``runtime`` is missing or incomplete: a plugin did not report it, or reported values that cannot be
+    stored."""
     peak_memory_bytes: Count | None = None
     """Peak CPU memory of the run's process; null where the run failed. Of a device's own memory: ``runtime``."""
 

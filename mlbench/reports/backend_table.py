@@ -28,7 +28,7 @@ def backend_table(records: Sequence[RunRecord], width: int) -> TextTable | None:
 
 def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColumn]]:
     """Yield sets of columns: with all scores first, then with fewer of them."""
-    scores = dict.fromkeys(target.score for each in records if each.accuracy for target in each.accuracy.targets)
+    scores = dict.fromkeys(target.score for each in records if each.accuracy for target in each.accuracy.shown)
     columns = [
         TextColumn(heading="backend", cells=[each.backend for each in records], is_cropped=True),
         TextColumn(heading="precision", cells=[each.precision_and_transform for each in records]),
@@ -61,6 +61,6 @@ def _start_of(record: RunRecord) -> str:
 
 
 def _score_of(record: RunRecord, score: str) -> str:
-    targets = record.accuracy.targets if record.accuracy else ()
+    targets = record.accuracy.shown if record.accuracy else ()
     found = next((each for each in targets if each.score == score), None)
     return spell_target(found)[0] if found else "-"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mlbench.contracts.rules import DEFAULT_ROUND
-from mlbench.records.run_record import AccuracyRecord, FailureRecord, RuleRecord, RunRecord, TargetRecord
+from mlbench.records.run_record import PERPLEXITY, AccuracyRecord, FailureRecord, RuleRecord, RunRecord, TargetRecord
 from mlbench.records.store.run_names import short_id
 from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns
 from mlbench.reports.units import duration, quantity, tell_apart, three_digits
@@ -93,7 +93,7 @@ def standing(record: RunRecord) -> str:
 
 
 def accuracy(record: RunRecord) -> str:
-    """Return the required scores against their targets; marked where another run made the test."""
+    """Return the required scores against their targets, and the perplexity; marked where another run made the test."""
     if not record.accuracy:
         return "accuracy not measured"
     shown = []
@@ -104,6 +104,8 @@ def accuracy(record: RunRecord) -> str:
             shown.append(f"{target.score} {reached} {sign} {window}")
     distant = [] if record.is_open else _distant_outputs(record.accuracy)
     scores = ", ".join([*shown, *distant]) or record.accuracy.line
+    if record.accuracy.perplexity is not None:
+        scores += f", {PERPLEXITY} {record.accuracy.perplexity:.5g}"
     return f"{scores}{SHARED_TEST}" if record.accuracy.tested_in else scores
 
 
@@ -129,10 +131,13 @@ _TINY = 0.005
 def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
     """Return the score, and its limit, or both limits if it has two: ``23.01..23.95``.
 
-    Both have this many decimals, or as many as needed to tell the score from a limit. Tiny differences have two digits.
+    Both have this many decimals, or as many as needed to tell the score from a limit. Tiny differences have two digits,
+    and scores without limits five.
     """
     ends = [end for end in (target.lower, target.upper) if end is not None]
     sizes = [math.floor(math.log10(abs(end))) for end in ends if end and math.isfinite(end)]
+    if not ends:
+        return "no score" if target.value is None else f"{target.value:.5g}", "none"
     is_tiny = target.lower is None and max(map(abs, ends)) < _TINY
     form, enough = ("g", 2) if is_tiny else ("f", max(decimals, 1 - min(sizes, default=0)))
     value = math.nan if target.value is None else target.value

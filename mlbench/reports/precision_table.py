@@ -127,10 +127,10 @@ def first_loss(runs: Sequence[RunRecord], base: Sequence[RunRecord]) -> tuple[st
 
 
 def _scores_of(runs: Sequence[RunRecord]) -> dict[str, TargetRecord]:
-    """Return the scores of the newest run that has some: those with a target, the required ones first."""
+    """Return the scores of the newest run that has some: those with a target, the required ones first; perplexity."""
     scored = next((each.accuracy for each in reversed(runs) if each.accuracy), None)
     found: dict[str, TargetRecord] = {}
-    for target in sorted(scored.targets if scored else [], key=lambda each: not each.required):
+    for target in sorted(scored.shown if scored else [], key=lambda each: not each.required):
         if target.value is not None:
             found.setdefault(target.score, target)
     return found

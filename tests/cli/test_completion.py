@@ -162,6 +162,7 @@ def test_keys_are_those_of_the_backend_and_the_workload_that_were_named(results)
         "workload.tokenizer=",
         "workload.smaller=",
         "workload.layers=",
+        "workload.perplexity=",
     ]
     offered, _ = complete(["run", "--backend", "endpoint", "--set", "backend.re"], results)
     assert offered == ["backend.retries="]

@@ -131,6 +131,11 @@ def test_the_other_settings_must_still_be_the_same(runs):
         compare(base, new, across=["backend.url"])
 
 
+def test_one_side_may_have_measured_its_perplexity_after_the_tests(runs):
+    base = runs(STEADY, settings=at_url("http://one", **{"workload.perplexity": True}))
+    assert not compare(base, runs(STEADY, settings=at_url("http://one"))).cells[0].differences
+
+
 def test_when_a_run_that_became_invalid_would_have_ended_may_differ(runs):
     base = runs(STEADY, settings=at_url("http://one", **{"load.end_at_late_share": 0.0057}))
     new = runs(STEADY, settings=at_url("http://one"))

@@ -56,3 +56,14 @@ def test_a_difference_that_grew_by_rounding_is_not_worse(runs, a_run):
     assert not compare(differing(0.0), differing(9e-7)).is_worse
     assert compare(differing(1e-8), differing(2e-6)).is_worse
     assert not compare(differing(2e-6), differing(1e-8)).is_worse
+
+
+def test_a_perplexity_is_compared_where_both_sides_have_it_and_less_is_better(runs, a_run):
+    def predicting(value):
+        return runs(STEADY, accuracy=a_run().accuracy.model_dump() | {"perplexity": value})
+
+    score = compare(predicting(8.0), predicting(8.2)).cells[0].scores[-1]
+    assert (score.name, score.base, score.new, score.is_worse) == ("perplexity", 8.0, 8.2, True)
+    assert not compare(predicting(8.2), predicting(8.0)).is_worse
+    for base, new in ((None, 8.0), (8.0, None)):
+        assert [each.name for each in compare(predicting(base), predicting(new)).cells[0].scores] == ["acc"]

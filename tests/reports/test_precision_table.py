@@ -98,3 +98,12 @@ def test_the_room_for_full_size_weights_is_their_number_times_their_bits(a_run):
 @pytest.mark.parametrize(("precision", "count"), [("unknown", 10**9), ("fp32", 0), ("fp9999", 10**9)])
 def test_nothing_is_said_of_a_size_that_is_not_known(a_run, precision, count):
     assert not list(size_lines([a_run(precision=precision)], count))
+
+
+def test_a_perplexity_is_a_score_of_which_more_is_a_loss(a_run):
+    def run(precision, perplexity):
+        accuracy = a_run().accuracy.model_dump() | {"perplexity": perplexity}
+        return a_run(precision=precision, accuracy=accuracy)
+
+    found = columns_of([run("fp32", 8.0), run("int8", 8.2), run("bf16", None)])
+    assert found["perplexity (loss)"] == ["8 (0.00 %)", "8.2 (2.50 %)", "-"]

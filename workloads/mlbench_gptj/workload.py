@@ -31,6 +31,8 @@ class GptJOptions:
     """smaller.toml of a smaller set of the official form; a run on it is not official."""
     layers: Annotated[int, Ge(0), Le(28)] = 0
     """Random weights only: number of layers, out of 28 with 0.8 GB each in fp32; 0: all, 24 GB."""
+    perplexity: bool = False
+    """Both profiles: also measure the perplexity of right answers, on backends that compile graphs."""
 
 
 class GptJ(ProfiledWorkload):
@@ -40,6 +42,7 @@ class GptJ(ProfiledWorkload):
     title = "GPT-J 6B, summarisation, CNN/DailyMail"
     rules = "gptj"
     options = GptJOptions()
+    mini_options = ("perplexity",)
     full_weights = 6_050_882_784
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"

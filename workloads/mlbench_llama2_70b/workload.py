@@ -29,6 +29,8 @@ class Llama2Options:
     """smaller.toml of a smaller set of the official form; a run on it is not official."""
     layers: Annotated[int, Ge(0), Le(80)] = 0
     """Random weights only: number of layers, out of 80 with 3.4 GB each in fp32; 0: all, 276 GB."""
+    perplexity: bool = False
+    """Both profiles: also measure the perplexity of right answers, on backends that compile graphs."""
 
 
 class Llama2(ProfiledWorkload):
@@ -38,6 +40,7 @@ class Llama2(ProfiledWorkload):
     title = "Llama 2 70B, conversation, OpenOrca"
     rules = "llama2-70b"
     options = Llama2Options()
+    mini_options = ("perplexity",)
     full_weights = 68_976_648_192
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"

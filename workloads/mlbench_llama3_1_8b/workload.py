@@ -29,6 +29,8 @@ class Llama31Options:
     """smaller.toml of a smaller set of the official form; a run on it is not official."""
     layers: Annotated[int, Ge(0), Le(32)] = 0
     """Random weights only: number of layers, out of 32 with 0.9 GB each in fp32; 0: all, 32 GB."""
+    perplexity: bool = False
+    """Both profiles: also measure the perplexity of right answers, on backends that compile graphs."""
 
 
 class Llama31(ProfiledWorkload):
@@ -38,6 +40,7 @@ class Llama31(ProfiledWorkload):
     title = "Llama 3.1 8B, summarisation, CNN/DailyMail"
     rules = "llama3_1-8b"
     options = Llama31Options()
+    mini_options = ("perplexity",)
     full_weights = 8_030_261_248
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"

@@ -88,6 +88,10 @@ class MixedScores(TokenMetric):
             "TOKENS_PER_SAMPLE": round(gen_tok_len / len(replies), 1),
         }
 
+    def answer_tokens(self, index: int) -> Sequence[int]:
+        """Return the tokens of a right answer to OpenOrca; the references of others are numbers and tests."""
+        return super().answer_tokens(index) if self._tasks[index].dataset == OPENORCA else ()
+
     def _rouge(self, answers: Sequence[tuple[str, Task]]) -> Mapping[str, float]:
         if not answers:
             return {"GEN_LEN": 0}

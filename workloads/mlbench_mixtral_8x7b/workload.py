@@ -29,6 +29,8 @@ class MixtralOptions:
     """smaller.toml of a smaller set of the official form; a run on it is not official."""
     layers: Annotated[int, Ge(0), Le(32)] = 0
     """Random weights only: number of layers, out of 32 with 5.8 GB each in fp32; 0: all, 187 GB."""
+    perplexity: bool = False
+    """Both profiles: also measure the perplexity of right answers, on backends that compile graphs."""
     run_unprotected: Annotated[bool, RUNS_CODE] = False
     """Both profiles: run the programs that the model writes even on a machine without isolation."""
 
@@ -40,7 +42,7 @@ class Mixtral(ProfiledWorkload):
     title = "Mixtral 8x7B, answers, sums and programs: OpenOrca, GSM8K, MBXP"
     rules = "mixtral-8x7b"
     options = MixtralOptions()
-    mini_options = ("run_unprotected",)
+    mini_options = ("perplexity", "run_unprotected")
     full_weights = 46_702_792_704
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"

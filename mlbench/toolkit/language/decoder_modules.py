@@ -212,13 +212,41 @@ class Prefill(Decoder):
         *state: Tensor,
     ) -> tuple[Tensor, ...]:
         """Return the likeliest tokens after the one asked for in each piece, their log-probabilities, and the state."""
-        rows, tokens = input_ids.shape
-        span = columns.shape[0]
-        places = positions[:, None] + torch.arange(tokens, device=positions.device)  # (rows, tokens)
-        cache = SlotCache(state, slots, places, lambda tensor: tensor.index_select(0, slots)[:, :, :span])
-        hidden = self.hidden(input_ids, places, columns, cache)
-        asked_for = hidden[torch.arange(rows, device=last.device), last]
+        hidden = self.read(input_ids, positions, slots, columns, state)
+        asked_for = hidden[torch.arange(input_ids.shape[0], device=last.device), last]
         return (*self.likeliest(asked_for), *state)
+
+    def read(
+        self, input_ids: Tensor, positions: Tensor, slots: Tensor, columns: Tensor, state: tuple[Tensor, ...]
+    ) -> Tensor:
+        """Return the last layer's output for each token of each piece: (rows, tokens, width)."""
+        span = columns.shape[0]
+        places = positions[:, None] + torch.arange(input_ids.shape[1], device=positions.device)  # (rows, tokens)
+        cache = SlotCache(state, slots, places, lambda tensor: tensor.index_select(0, slots)[:, :, :span])
+        return self.hidden(input_ids, places, columns, cache)
+
+
+class TokenScores(nn.Module):
+    """Scores given tokens by the network of a prefill module, whose inputs it takes but for ``last``."""
+
+    def __init__(self, prefill: Prefill) -> None:
+        super().__init__()
+        self.prefill = prefill
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        positions: Tensor,
+        slots: Tensor,
+        next_ids: Tensor,
+        columns: Tensor,
+        *state: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """Return the log-probability of each next token after those before it, (rows, tokens), and the state."""
+        hidden = self.prefill.read(input_ids, positions, slots, columns, state)
+        logits = self.prefill.network.get_output_embeddings()(hidden)
+        log_probabilities = torch.log_softmax(logits.float(), dim=-1)
+        return (log_probabilities.gather(2, next_ids[:, :, None])[:, :, 0], *state)
 
 
 class Decode(Decoder):

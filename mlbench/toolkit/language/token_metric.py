@@ -68,6 +68,11 @@ class TokenMetric(Metric):
         """Return the tokens of the first reply to each sample; see `read_logged_tokens`."""
         return read_logged_tokens(replies, samples=len(self.references), dtype=self._dtype)
 
+    def answer_tokens(self, index: int) -> Sequence[int]:
+        """Return the tokens of a sample's right answer, whose perplexity is measured; empty: none is known."""
+        ids: list[int] = self.tokenizer.encode(self.references[index], add_special_tokens=False).ids
+        return ids
+
     def outputs(self, reply: LoggedReply) -> np.ndarray:
         """Return the tokens."""
         import numpy as np
