@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mlbench.comparison.effect import effect_of
 from mlbench.comparison.spread import usual_mean
-from mlbench.records.run_record import RunRecord, TargetRecord
+from mlbench.records.run_record import EXPORT, RunRecord, TargetRecord
 from mlbench.reports.console import result, spell_target, verdict_in_a_word
 from mlbench.reports.table import table as report_table
 from mlbench.reports.text_table import TextTable, wrapped_table
@@ -22,9 +22,9 @@ _FORMAT = re.compile(r"(?:nv|mx)?(?:fp|bf|int|uint)(\d{1,2})(?!\d)")
 def precision_table(records: Sequence[RunRecord]) -> TextTable:
     """Return a table of precisions: speed, memory and accuracy, each with the change from the first one.
 
-    Repeats share a row: the mean result, and the speed-up with its interval at 95 %. The base is the backend's first
-    row if it has the scenario's first precision, else the scenario's first row. What all rows share is in the title. Of
-    one workload with several scores each is a column; of several workloads the first one is shown.
+    Repeats share a row: the mean result of the valid ones, and the speed-up with its interval at 95 %. The base is the
+    backend's first row if it has the scenario's first precision, else the scenario's first row. What all rows share is
+    in the title. Of one workload with several scores each is a column; of several workloads the first one is shown.
     """
     groups: dict[tuple[str, str, str, str], list[RunRecord]] = {}
     for record in records:
@@ -70,7 +70,9 @@ def _spell_room(size_gb: float) -> str:
 
 
 def _values(runs: Sequence[RunRecord]) -> list[float]:
-    return [each.result.value for each in runs if each.result and each.result.value]
+    """Return the results of valid repeats; of all, where none is valid."""
+    valid = [each for each in runs if each.verdict and each.verdict.is_valid]
+    return [each.result.value for each in valid or runs if each.result and each.result.value]
 
 
 def _result(runs: Sequence[RunRecord]) -> str:
@@ -79,16 +81,21 @@ def _result(runs: Sequence[RunRecord]) -> str:
     if len(runs) == 1 or not values:
         return result(newest)
     unit = next(each.result.unit for each in runs if each.result)
-    return f"{quantity(usual_mean(values), unit)} ({len(values)} runs)"
+    of = f" of {len(runs)}" if len(values) < len(runs) else ""
+    return f"{quantity(usual_mean(values), unit)} ({len(values)}{of} runs)"
 
 
 def _peak_memory(runs: Sequence[RunRecord]) -> str:
-    """Return the device's memory if the backend reports it, else the process's; of repeats the largest."""
+    """Return the device's memory if the backend reports it, else the process's; of repeats the smallest.
+
+    The first run of a model may export or quantise it in its process, which the others do not; its note says so.
+    """
+    exports = " (with export)" if all(each.stages_ns.get(EXPORT) for each in runs) else ""
     device = [each.runtime.device_peak_memory_bytes for each in runs]
     host = [each.peak_memory_bytes for each in runs]
-    for found, note in ((device, " (device)"), (host, "")):
+    for found, note in ((device, " (device)"), (host, exports)):
         if known := [each for each in found if each is not None]:
-            return f"{max(known) / 2**30:.2f} GiB{note}"
+            return f"{min(known) / 2**30:.2f} GiB{note}"
     return "-"
 
 

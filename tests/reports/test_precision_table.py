@@ -85,6 +85,26 @@ def test_a_row_says_how_many_repeats_do_not_count(a_run):
     assert columns_of([a_run(precision="fp32"), bad, a_run(precision="int8")])["verdict"][1] == "INVALID (1 of 2)"
 
 
+def test_the_mean_is_that_of_valid_repeats_and_of_all_where_none_is_valid(a_run):
+    def run(precision, value, *, is_valid):
+        changes = {"result": a_run().result.model_dump() | {"value": value}}
+        return a_run(precision=precision, verdict=a_run().verdict.model_dump() | {"is_valid": is_valid}, **changes)
+
+    base = [run("fp32", 100.0, is_valid=True), run("fp32", 900.0, is_valid=False), run("fp32", 100.0, is_valid=True)]
+    found = columns_of([*base, run("int8", 300.0, is_valid=False), run("int8", 300.0, is_valid=False)])
+    assert found["result"] == ["100 samples/s (2 of 3 runs)", "300 samples/s (2 runs)"]
+    assert found["speed"][1].startswith("x 3.00 ")
+
+
+def test_the_memory_is_that_of_a_repeat_that_converts_no_weights(a_run):
+    def run(precision, gib, **stages_ns):
+        return a_run(precision=precision, peak_memory_bytes=gib << 30, runtime={}, stages_ns=stages_ns)
+
+    exported = run("fp32", 3, export=1)
+    found = columns_of([exported, run("fp32", 2), run("int8", 1), run("fp16", 3, export=1)])
+    assert found["peak memory"] == ["2.00 GiB", "1.00 GiB", "3.00 GiB (with export)"]
+
+
 def test_the_room_for_full_size_weights_is_their_number_times_their_bits(a_run):
     stored = a_run(precision="w4a16", number_format={"stores": "int4-gptq", "computes": "fp16"})
     runs = [*(a_run(precision=name) for name in ("fp32", "bf16", "int8", "unknown")), stored]
