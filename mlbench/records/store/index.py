@@ -4,7 +4,7 @@ Run folders never change, so a folder's name shows whether its record is known. 
 as `run_record.read` gives it; one that cannot be read is left out, and tried again each time.
 
 Any number of processes may ask at once. The cached file never changes: updates go to a copy, under a lock, which then
-replaces it. Without a cache or the lock, the tables are made in memory.
+replaces it. Without a cache or the lock, and for a few runs, the tables are made in memory.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ VERSION = 13
 """Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000
+_KEPT_FROM = 20
+"""Number of folders from which the tables are kept: fewer are read in the time that a file takes to write."""
 _FEW = 100
 """Number of new folders to read before the file is copied: perhaps none of them can be read."""
 _LARGEST_BYTES = 256 << 20
@@ -176,12 +178,14 @@ def _fill_memory(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unr
 
 
 def _attach_kept(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unreadable] | None:
-    """Attach the updated file in the cache, and return what cannot be read; None if that fails."""
+    """Attach the updated file in the cache, and return what cannot be read; None if that fails, or is not worth it."""
     import duckdb
 
     key = hashlib.sha256(f"{VERSION} {FORMAT} {results.resolve()}".encode(errors="surrogateescape")).hexdigest()[:16]
     file = cache_folder() / "records" / f"{key}.duckdb"
     try:
+        if not file.is_file() and len(names_in(results)) < _KEPT_FROM:
+            return None
         file.parent.mkdir(parents=True, exist_ok=True)
         with hold_lock(file.with_suffix(".lock"), patience_s=_PATIENCE_S, is_made=True):
             skipped = _look_through(database, file, results)

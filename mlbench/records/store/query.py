@@ -49,11 +49,14 @@ def ask(results: Path, sql: str) -> QueryResult:
         try:
             database = stack.enter_context(connect(results))
         except UsageError:
-            if not _asks_for_published(sql):
-                raise
             database = stack.enter_context(duckdb.connect())
+            asked = _tables_in(database, sql)
+            if asked.isdisjoint(_PUBLISHED) or not asked.isdisjoint(VIEWS):
+                raise
+        if _tables_in(database, sql) != {"records"}:  # all views are of that table
             _add_published(database)
         database.execute("SET enable_external_access = false; SET lock_configuration = true")
+        database.execute("BEGIN TRANSACTION READ ONLY")
         return _answer(database, sql)
 
 
@@ -100,15 +103,14 @@ def _texts_without_formulas(database: duckdb.DuckDBPyConnection) -> str:
     return f"* REPLACE ({', '.join(guarded)})"
 
 
-def _asks_for_published(sql: str) -> bool:
-    """Return whether a query reads published tables and no runs."""
+def _tables_in(database: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    """Return the tables that a query reads, in lower case, those behind views too; none where it cannot be parsed."""
     import duckdb
 
     try:
-        names = {name.lower() for name in duckdb.connect().get_table_names(sql)}
+        return {name.lower() for name in database.get_table_names(sql)}
     except duckdb.Error:
-        return False
-    return not names.isdisjoint(_PUBLISHED) and names.isdisjoint(VIEWS)
+        return set()
 
 
 @contextmanager
@@ -117,7 +119,6 @@ def connect(results: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with open_index(results) as database:
         for name, sql in VIEWS.items():
             database.execute(f"CREATE VIEW {name} AS {sql.replace('FROM records', 'FROM stored.records')}")
-        _add_published(database)
         yield database
 
 

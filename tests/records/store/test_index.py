@@ -14,6 +14,8 @@ from mlbench.records.store.query import ask
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
+    """Return a cache of the test's own, in which the tables of a single run are kept."""
+    monkeypatch.setattr(index, "_KEPT_FROM", 1)
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -41,8 +43,10 @@ def kept(cache):
 ASKING = """
 import sys
 from pathlib import Path
+from mlbench.records.store import index
 from mlbench.records.store.query import ask
 
+index._KEPT_FROM = 1
 print("ready", flush=True)
 last = 1
 while not Path(sys.argv[2]).exists():
@@ -81,7 +85,7 @@ def test_while_another_process_holds_the_lock_the_tables_are_made_in_memory(stor
         assert ask(results, "SELECT run_id FROM runs ORDER BY run_id").rows == (("one",), ("two",))
 
 
-def test_a_reader_keeps_its_tables_while_others_replace_them(store):
+def test_a_reader_keeps_its_tables_while_others_replace_them(store, cache):
     results = store("one")
     with index.open_index(results) as database:
         store("two")
@@ -98,7 +102,15 @@ def test_a_damaged_file_in_the_cache_is_made_anew(store, cache, content):
     assert kept(cache).stat().st_size > len(content)
 
 
-def test_without_a_place_to_keep_them_the_tables_are_made_in_memory(store, tmp_path, monkeypatch):
+def test_tables_are_kept_once_they_save_time(store, cache, monkeypatch):
+    monkeypatch.setattr(index, "_KEPT_FROM", 2)
+    ask(store("one"), "SELECT 1")
+    assert not cache.exists()
+    assert ask(store("two"), "SELECT run_id FROM runs ORDER BY run_id").rows == (("one",), ("two",))
+    assert kept(cache).stat().st_size
+
+
+def test_without_a_place_to_keep_them_the_tables_are_made_in_memory(store, cache, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "file"))
     assert ask(store("one"), "SELECT run_id FROM runs").rows == (("one",),)
@@ -113,7 +125,7 @@ def test_nothing_but_the_tables_and_their_lock_is_left_in_the_cache(store, cache
     assert sorted(file.suffix for file in (cache / "records").iterdir()) == [".duckdb", ".lock"]
 
 
-def test_values_that_no_column_holds_keep_one_run_out_of_the_tables(store, cache, monkeypatch, caplog):
+def test_values_that_no_column_holds_keep_one_run_out_of_the_tables(store, monkeypatch, caplog):
     """The reader refuses what is too large for a column; should one slip through, the others are there all the same."""
     results = store("one", samples={})
     store("two", samples={"issued": 7})

@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from mlbench import DataError, UsageError
+from mlbench.records.store import index
 from mlbench.records.store.query import ask, export
 
 
@@ -66,7 +67,8 @@ def test_settings_and_versions_can_be_asked_for(results, store, environment):
     assert ask(results, sql).rows == (("32", "2.15.0"),)
 
 
-def test_new_runs_are_seen_and_deleted_ones_gone(results, store):
+def test_new_runs_are_seen_and_deleted_ones_gone(results, store, monkeypatch):
+    monkeypatch.setattr(index, "_KEPT_FROM", 1)
     first = store("one")
     assert ask(results, "SELECT count(*) FROM runs").rows == ((1,),)
     store("two")
@@ -75,7 +77,8 @@ def test_new_runs_are_seen_and_deleted_ones_gone(results, store):
     assert ask(results, "SELECT run_id FROM runs").rows == (("two",),)
 
 
-def test_a_folder_is_looked_through_again_only_when_a_run_came_or_went(results, store):
+def test_a_folder_is_looked_through_again_only_when_a_run_came_or_went(results, store, monkeypatch):
+    monkeypatch.setattr(index, "_KEPT_FROM", 1)
     first = store("one")
     os.utime(results, (1, 1))  # long ago, so that the next change can be told from this
     assert ask(results, "SELECT run_id FROM runs").rows == (("one",),)
@@ -91,6 +94,19 @@ def test_published_results_are_a_table_beside_them(results, store):
     assert ask(results, "SELECT count(*) FROM published").rows == ((937,),)
 
 
+@pytest.mark.parametrize(
+    ("sql", "answer"),
+    [
+        ("SELECT count(*) FROM runs JOIN Published p ON p.benchmark = 'resnet'", 111),
+        ("SELECT count(*) FROM (SHOW TABLES)", 7),
+        ('SELECT sum(value) > 0 FROM (SELECT value FROM runs UNION ALL SELECT value FROM "published")', True),
+    ],
+)
+def test_published_results_are_there_for_each_query_that_could_ask_for_them(results, store, sql, answer):
+    store("one")
+    assert ask(results, sql).rows[0][0] == answer
+
+
 def test_a_question_reads_nothing_but_the_tables(results, store, tmp_path):
     store("one")
     (tmp_path / "secret.csv").write_text("a\n1\n")
@@ -100,6 +116,7 @@ def test_a_question_reads_nothing_but_the_tables(results, store, tmp_path):
         f"ATTACH '{tmp_path}/other.duckdb'",
         "SET enable_external_access = true",
         "DELETE FROM stored.records",
+        "CREATE TABLE mine AS SELECT * FROM runs",
     ):
         with pytest.raises(UsageError, match="the query failed"):
             ask(results, sql)
@@ -139,7 +156,7 @@ def test_parquet_keeps_types(results, store, tmp_path):
     export(results, tmp_path / "runs.parquet", "parquet")
     rows = duckdb.sql(f"SELECT run_id, value, duration_ns, is_valid FROM '{tmp_path}/runs.parquet'").fetchall()
     assert rows == [("one", 684.592, 53_998_030_051, True)]
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["cache", "results", "runs.parquet"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["results", "runs.parquet"]
 
 
 def test_a_file_that_cannot_be_written_is_reported_and_nothing_is_left(results, store, tmp_path):
