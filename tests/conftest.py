@@ -170,9 +170,10 @@ def same_variables():
     """Take back variables that a library sets as it is imported (cv2 does): with others, fork servers start anew."""
     before = dict(os.environ)
     yield
-    for name in os.environ.keys() - before.keys():
-        del os.environ[name]
-    os.environ.update(before)
+    if os.environ != before:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @pytest.fixture(scope="session")
