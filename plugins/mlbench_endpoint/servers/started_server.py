@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import shlex
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -198,23 +200,28 @@ def _free_port() -> int:
         return port
 
 
-def _get(url: str) -> bytes | None:
-    """Return a server's answer to a GET; None if it is not a success."""
+def _get(url: str) -> tuple[int, bytes]:
+    """Return the status and the body of a server's answer to a GET; status 0: it does not answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with contextlib.suppress(OSError, ValueError), opener.open(url, timeout=_ANSWERS_WITHIN_S) as response:
-        return bytes(response.read(_TAIL_BYTES)) if response.status == HTTPStatus.OK else None
-    return None
+    try:
+        with opener.open(url, timeout=_ANSWERS_WITHIN_S) as response:
+            return response.status, bytes(response.read(_TAIL_BYTES))
+    except urllib.error.HTTPError as error:
+        return error.code, b""
+    except (OSError, ValueError, http.client.HTTPException):  # a server that starts may send anything
+        return 0, b""
 
 
 def _lists_models(url: str) -> bool:
-    return _get(f"{url}/models") is not None
+    """Return whether a server lists its models, or would to a client with its key."""
+    return _get(f"{url}/models")[0] in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 def _version_by_itself(url: str) -> dict[str, str]:
     """Return a server's version from ``/version``, as vLLM's has it; nothing for others."""
     parts = urlsplit(url)
     with contextlib.suppress(ValueError, AttributeError):
-        version = json.loads(_get(f"{parts.scheme}://{parts.netloc}/version") or b"{}").get("version")
+        version = json.loads(_get(f"{parts.scheme}://{parts.netloc}/version")[1] or b"{}").get("version")
         return {"server": version} if isinstance(version, str) else {}
     return {}
 

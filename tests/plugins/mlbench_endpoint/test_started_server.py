@@ -95,6 +95,21 @@ def test_a_server_is_there_until_its_end(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_server_that_wants_a_key_is_ready_when_it_says_so(tmp_path):
+    started(f"{WORDY} --key secret", tmp_path).end()
+
+
+@pytest.mark.slow
+def test_a_server_that_speaks_no_http_is_not_ready(tmp_path):
+    code = (
+        "import socket; line = socket.create_server(('127.0.0.1', {port}))\n"
+        "while True: other = line.accept()[0]; other.recv(999); other.sendall(b'220 mail ready\\r\\n'); other.close()"
+    )
+    with pytest.raises(UnavailableError, match="is not ready after 2 s"):
+        started(program(code), tmp_path, timeout_s=2)
+
+
+@pytest.mark.slow
 def test_a_server_that_ends_at_once_is_said_with_its_last_lines(tmp_path):
     code = "print('loading'); print('no room for 140 GB'); raise SystemExit(3)"
     with pytest.raises(UnavailableError, match="ended with status 3 before it was ready") as caught:
