@@ -188,7 +188,8 @@ class Client:
         url = request_url(request.target, settings.format.api.path)
         async with self.http.post(url, json=body, allow_redirects=False) as response:
             await expect_success(response, answer.oddities)
-            read = messages(response, is_stream=settings.format.is_stream, oddities=answer.oddities)
+            is_stream, tokens = settings.format.is_stream, request.limit
+            read = messages(response, is_stream=is_stream, oddities=answer.oddities, tokens=tokens)
             async for message in read:
                 if message.fields is None:
                     answer.end()

@@ -20,7 +20,10 @@ from mlbench_endpoint.client.json_object import json_object
 from mlbench_endpoint.client.oddities import Oddities
 
 LONGEST_BODY = 1 << 24
-"""Most bytes of an answer, streamed or not, with everything around its tokens."""
+"""Most bytes of an answer, streamed or not, with everything around its tokens; more where it may have more tokens."""
+
+_TOKEN_BYTES = 1024
+"""Bytes of a token's event for which there is room in any case: usual ones have 200 to 300."""
 
 EVENT_STREAM = "text/event-stream"
 
@@ -45,14 +48,20 @@ class ServerMessage:
 
 
 async def messages(
-    response: aiohttp.ClientResponse, *, is_stream: bool, oddities: Oddities
+    response: aiohttp.ClientResponse, *, is_stream: bool, oddities: Oddities, tokens: int = 0
 ) -> AsyncIterator[ServerMessage]:
     """Yield the JSON objects of a stream of events and its ends, or the only one of a plain answer and its end.
+
+    Args:
+        response: of the server.
+        is_stream: whether a stream was requested.
+        oddities: count what is unusual.
+        tokens: most tokens of the answer.
 
     Raises:
         RequestFailed: the response is not in the requested form, too long, or not JSON.
     """
-    pieces = _pieces(response, oddities)
+    pieces = _pieces(response, oddities, max(LONGEST_BODY, _TOKEN_BYTES * tokens))
     begin = await anext(pieces, b"")
     if not _is_stream(response.content_type, begin, oddities, is_wanted=is_stream):
         body = begin + b"".join([piece async for piece in pieces])
@@ -116,17 +125,17 @@ async def expect_success(response: aiohttp.ClientResponse, oddities: Oddities | 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
     """Return a whole body; raise `RequestFailed` if it does not end."""
-    return b"".join([piece async for piece in _pieces(response, Oddities())])
+    return b"".join([piece async for piece in _pieces(response, Oddities(), LONGEST_BODY)])
 
 
-async def _pieces(response: aiohttp.ClientResponse, oddities: Oddities) -> AsyncIterator[bytes]:
+async def _pieces(response: aiohttp.ClientResponse, oddities: Oddities, longest: int) -> AsyncIterator[bytes]:
     """Yield a body as it comes, unpacked, and no more than the limit."""
     size, unpack = 0, _unpacking(response, oddities)
     async for piece in response.content.iter_any():
         for part in unpack(piece):
             size += len(part)
-            if size > LONGEST_BODY:
-                raise RequestFailed(f"the server sent more than {LONGEST_BODY} bytes")
+            if size > longest:
+                raise RequestFailed(f"the server sent more than {longest} bytes")
             yield part
 
 
