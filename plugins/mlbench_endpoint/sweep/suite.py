@@ -43,6 +43,8 @@ def write_suite(request: SweepRequest, trial: ServerTrial) -> None:
         file.write_text(suite_text(request.tag, runs, tier=tier, repeats=request.repeats), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}.", hint="Choose a folder with --out.") from None
+    except UnicodeEncodeError:
+        raise UsageError("the name of a file or folder is not UTF-8, as suites want it.", hint="Rename it.") from None
 
 
 def _settings(request: SweepRequest, trial: ServerTrial, load: Load) -> Mapping[str, str | float]:
@@ -90,11 +92,16 @@ def suite_text(name: str, runs: Sequence[tuple[Load, Mapping[str, str | float]]]
         tier: of all runs.
         repeats: of each run.
     """
-    lines = [f"name = {json.dumps(name)}", f"repeats = {repeats}"]
+    lines = [f"name = {_to_toml(name)}", f"repeats = {repeats}"]
     for load, settings in runs:
         workload = Api(str(settings.get("backend.api", Api.COMPLETIONS))).workload
         lines += ["", "[[runs]]", f'workload = "{workload}"', 'backend = "endpoint"']
         lines += [f"scenario = {json.dumps(load.scenario)}", f"tier = {json.dumps(tier)}", 'profile = "full"']
         lines += ["accuracy = false", "", "[runs.settings]"]
-        lines += [f"{json.dumps(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
+        lines += [f"{_to_toml(key)} = {_to_toml(value)}" for key, value in settings.items()]
     return "\n".join(lines) + "\n"
+
+
+def _to_toml(value: str | float) -> str:
+    """Return a value as TOML, which has no escapes of halves of characters, and wants one of DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,7 @@
 """Options of ``mlbench bench-endpoint`` that others leave without an effect."""
 
 import json
+import os
 
 import pytest
 from invoking import invoke, refusal
@@ -109,3 +110,11 @@ def test_a_schedule_that_is_shorter_than_any_run_is_refused_with_the_way_out(fil
     assert done.exit_code == 2
     assert "a run takes 2 s" in done.output
     assert way_out in done.output
+
+
+def test_a_file_whose_name_no_suite_holds_is_refused(tmp_path):
+    file = tmp_path / os.fsdecode(b"a\xff.txt")
+    file.write_text("one two\n")
+    with mocked() as (_, url):
+        done = invoke("bench-endpoint", url, "--prompts", file, "--concurrency", 1, "--out", tmp_path)
+    assert (done.exit_code, "is not UTF-8" in done.output) == (2, True), done.output

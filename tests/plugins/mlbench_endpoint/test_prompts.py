@@ -167,12 +167,12 @@ def test_several_answers_to_a_prompt_are_refused():
 
 
 def test_a_suite_file_holds_whatever_is_in_a_url_or_a_path():
-    odd = 'http://[::1]:8000/v1 "quoted" \\ back 🎈'
+    odd = 'http://[::1]:8000/v1 "quoted" \\ back 🎈 \x7f \t'
     text = suite_text(
-        "mine", [(Load(rate_per_s=2.5), {"backend.url": odd, "load.target_qps": 2.5})], tier="dev", repeats=3
+        "𝒜", [(Load(rate_per_s=2.5), {"backend.url": odd, "load.target_qps": 2.5})], tier="dev", repeats=3
     )
     suite = tomllib.loads(text)
-    assert (suite["name"], suite["repeats"]) == ("mine", 3)
+    assert (suite["name"], suite["repeats"]) == ("𝒜", 3)
     (run,) = suite["runs"]
     assert (run["scenario"], run["tier"]) == ("Rate", "dev")
     assert run["settings"] == {"backend.url": odd, "load.target_qps": 2.5}
