@@ -118,6 +118,7 @@ def _needless(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "image", "" if api == "chat" else "without --api chat"
     yield "images_per_request", "" if given["image"] else "without --image"
     yield "ignore_eos", numbers
+    yield "same_answers", f"with --api {api}, whose numbers are not kept" if api == "embeddings" else ""
     yield "pattern", "" if a_rate else "without --rate"
     yield "speeds", "" if trace else "without --trace"
     yield "duration_s", a_trace

@@ -48,6 +48,7 @@ def files(tmp_path, monkeypatch):
         ("--wide --json", "--wide has no effect with --json"),
         ("--rate 1e-320 --requests 10", "--rate 9.99989e-321 takes more than a day for --requests 10"),
         ("--tag ..", "--tag is '..'"),
+        ("--api embeddings --same-answers 4", "--same-answers has no effect with --api embeddings, whose numbers"),
         ("--header X-A=1 --header X_A=2", "--header X_A is given twice, or like another one"),
         ("--rate 9,1 --seconds 43 --requests 43", "--rate 1 for 43 s with --requests 43 is less than 44 requests"),
     ],
