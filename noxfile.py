@@ -142,7 +142,7 @@ def run_tests(session: nox.Session, *chosen: str) -> None:
     Some have real servers, processes and clocks as their subject, on processors that all tests share. The session
     names those that passed only alone; each is a defect of the test or of the product, though no reason to wait.
     """
-    cache = Path(session.create_tmp()).resolve() / "pytest"
+    cache = Path(session.cache_dir).resolve() / "pytest"  # create_tmp would move the temporary folders of tests, too
     shutil.rmtree(cache, ignore_errors=True)
     tests = ("pytest", "-o", f"cache_dir={cache}", *chosen)
     try:

@@ -99,7 +99,7 @@ class Running(Session):
 
     def __init__(self, folder):
         super().__init__()
-        self.create_tmp, self.warnings = lambda: folder, []
+        self.cache_dir, self.warnings = folder, []
 
     def run(self, *command, env=None, **_):
         super().run(*command)
