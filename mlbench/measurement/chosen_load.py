@@ -16,6 +16,7 @@ _USUAL_SHARE = 0.5  # of the one-at-a-time rate, where no test has shown which r
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _MOST_QUERIES = 4_000_000  # that LoadGen prepares for the margin: each takes a third of a kilobyte
 _LEAST_QUERY_NS = 1000  # no query passes LoadGen and a backend in less, and each that is prepared takes as long
+_LEAST_EQUAL_NS = 10_000  # likewise where LoadGen sends all that it prepared: what it takes for each counts, too
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
 _LONG_OFFLINE_MARGIN = 1.1  # on top of LoadGen's own tenth: half of ten minutes would be long
 _PLATEAU_MARGIN = 1.05  # likewise, where the speed was seen to stay; another short test costs little
@@ -36,7 +37,9 @@ def fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, see
     offered_per_s = min(margin * pace.rate_per_s, max(_GUESSED_MOST_QPS, margin * seen_qps))
     is_offline = limits.offline_min_samples is not None
     expected_ns = pace.fastest_ns
-    if not limits.equal_issue:  # for that LoadGen sends all queries that it prepared
+    if limits.equal_issue:  # for that LoadGen sends all queries that it prepared
+        expected_ns = max(expected_ns, 0 if seen_qps else _LEAST_EQUAL_NS)
+    else:
         shortest_ns = 2 * min_duration_ms * 1_000_000 // _MOST_QUERIES
         expected_ns = min(expected_ns, max(expected_ns // _STREAM_MARGIN, shortest_ns))
     return dataclasses.replace(

@@ -45,6 +45,14 @@ def test_a_stream_has_queries_to_spare_but_where_loadgen_sends_all_of_them(workl
     assert fill_load(LoadSettings(), limits, pace_of()).expected_latency_ns == expected_ns
 
 
+def test_a_stream_of_an_engine_that_computes_nothing_is_as_long_as_loadgen_makes_it():
+    """For 1.8 us each, LoadGen would send 1.1 million queries in a smoke run of GPT-J on `null`: 18 s, not 2."""
+    limits = official_limits(official_rules("gptj"), SINGLE_STREAM)
+    assert fill_load(LoadSettings(), limits, pace_of(fastest_ns=1800)).expected_latency_ns == 10_000
+    after_a_short_test = fill_load(LoadSettings(), limits, pace_of(fastest_ns=1800), seen_qps=125_000)
+    assert after_a_short_test.expected_latency_ns == 1800
+
+
 @pytest.mark.parametrize(("fastest_ns", "expected_ns"), [(340_000, 300_000), (200_000, 200_000)])
 def test_a_fast_stream_of_ten_minutes_has_fewer_to_spare(fastest_ns, expected_ns):
     """LoadGen prepares what 1,200 s would take: four million queries are 1.3 GB; at 85 us it would be 14 million."""
