@@ -7,12 +7,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from invoking import invoke
 
+from mlbench.execution import cores
 from mlbench.execution.export.compile_cache import build_once
 from mlbench.records.node_record import NodeRecord, ReachedNodeRecord
 from mlbench.records.run_record import RunRecord
@@ -174,6 +176,12 @@ def same_variables():
         for name in os.environ.keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
+
+
+@pytest.fixture
+def no_quota(tmp_path, monkeypatch):
+    """Let no control group limit the processors: a test says itself which there are."""
+    monkeypatch.setattr(cores, "usable_threads", partial(cores.usable_threads, tmp_path / "no-root"))
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,11 @@ import pytest
 
 from mlbench.execution import cores
 from mlbench.execution.cores import Core, core_groups, physical_cores
+from mlbench.system.processor import usable_threads
 
 
 @pytest.fixture
-def machine(tmp_path, monkeypatch):
+def machine(tmp_path, monkeypatch, no_quota):
     """Lay out a machine: for each processor its siblings and its node; all of it may be used."""
 
     def machine(*processors):
@@ -30,7 +31,7 @@ def quota_file(tmp_path, monkeypatch):
     """Return the file that holds the quota of this process's control group."""
     root = tmp_path / "root"
     (root / "sys/fs/cgroup").mkdir(parents=True)
-    monkeypatch.setattr(cores, "usable_threads", partial(cores.usable_threads, root))
+    monkeypatch.setattr(cores, "usable_threads", partial(usable_threads, root))
     return root / "sys/fs/cgroup/cpu.max"
 
 

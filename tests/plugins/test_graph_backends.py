@@ -230,6 +230,7 @@ def test_probing_loads_no_runtime():
     assert ran.stdout == "[]\n"
 
 
+@pytest.mark.usefixtures("no_quota")
 @pytest.mark.parametrize("kind", [PyTorch, OnnxRuntime, OpenVino])
 def test_threads_are_the_workers_part_of_the_cores_unless_set_by_the_user(kind, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))

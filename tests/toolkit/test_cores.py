@@ -4,6 +4,8 @@ import pytest
 
 from mlbench.toolkit import cores_each
 
+pytestmark = pytest.mark.usefixtures("no_quota")
+
 
 @pytest.mark.parametrize(("workers", "cores"), [(1, 6), (2, 3), (4, 1), (9, 1)])
 def test_workers_share_the_physical_cores_and_each_has_one_at_least(monkeypatch, tmp_path, workers, cores):

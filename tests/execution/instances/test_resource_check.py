@@ -8,7 +8,7 @@ from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER
 
 
 @pytest.fixture(autouse=True)
-def four_cores(monkeypatch):
+def four_cores(monkeypatch, no_quota):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(1000, 1004)))
 
 
