@@ -43,6 +43,7 @@ def numbers(records):
     return sorted(9 - int(record.run_id[0]) for record in records)
 
 
+@pytest.mark.parametrize("named", [(), [f"{9 - number}-run" for number in range(len(RUNS))]], ids=["none", "all"])
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
@@ -58,8 +59,8 @@ def numbers(records):
         ({"newest": 99}, [0, 1, 2, 3, 4, 5]),
     ],
 )
-def test_a_filter_lets_through_what_has_all_that_it_asks_for(results, wanted, found):
-    assert numbers(select_records(results, (), Filter(**wanted))) == found
+def test_a_filter_lets_through_what_has_all_that_it_asks_for(results, wanted, found, named):
+    assert numbers(select_records(results, named, Filter(**wanted))) == found
 
 
 def test_the_newest_are_so_by_time_and_not_by_name(results):
