@@ -1,9 +1,9 @@
 """Answers that came in one piece have no time per token, whatever a division would give."""
 
 import pytest
-from mlbench_endpoint.client.messages import Answered
 from mlbench_endpoint.client.request_times import RequestTimes
 from mlbench_endpoint.sweep.service_limits import ServiceLimits
+from timed_answer import timed_answer
 
 MS = 1_000_000
 TTFT = 80 * MS
@@ -13,18 +13,7 @@ def answered(gaps_ns, *, end_ns=0):
     chunk_ns = [TTFT]
     for gap in gaps_ns:
         chunk_ns.append(chunk_ns[-1] + gap)
-    return Answered(
-        id=1,
-        answer="",
-        finish="stop",
-        prompt_tokens=7,
-        answer_tokens=16,
-        attempts=1,
-        sent_ns=1,
-        first_ns=TTFT,
-        at_ns=chunk_ns[-1] + end_ns,
-        chunk_ns=chunk_ns,
-    )
+    return timed_answer(chunk_ns, sent_ns=1, end_ns=chunk_ns[-1] + end_ns, tokens=16)
 
 
 def facts_of(*messages, slo=""):

@@ -9,15 +9,18 @@ import pytest
 pytest.importorskip("aiohttp")  # of the package
 
 from mlbench_endpoint.client.lag import ClientLag, explain_lateness, lags_since, watch_lag
-from mlbench_endpoint.client.messages import Answered, ClientPulse, of_line, to_line
+from mlbench_endpoint.client.messages import ClientPulse, of_line, to_line
 from mlbench_endpoint.client.remarks import remarks_on
 from mlbench_endpoint.engine import EndpointCounts
 from mlbench_endpoint.sweep.results import results_of
 from mlbench_endpoint.sweep.service_limits import ServiceLimits
+from timed_answer import timed_answer
 
 from mlbench.wire.engine_statistics import statistics_to_json
 
 MS = 1_000_000
+ANSWER = timed_answer([*range(20 * MS, 36 * MS, MS)])
+"""16 tokens that came within 36 ms, the first one after 20."""
 
 
 def test_a_lag_counts_for_all_that_was_due_during_it():
@@ -93,29 +96,12 @@ def test_a_client_that_was_late_in_the_tail_alone_leaves_a_remark(late_ms, is_sa
     assert (words in list(remarks_on(engine))) is is_said
 
 
-def an_answer():
-    """Return an answer of 16 tokens that lasted 36 ms, the first one after 20."""
-    chunk_ns = [*range(20 * MS, 36 * MS, MS)]
-    return Answered(
-        id=1,
-        answer="",
-        finish="stop",
-        prompt_tokens=7,
-        answer_tokens=16,
-        attempts=1,
-        sent_ns=0,
-        first_ns=chunk_ns[0],
-        at_ns=chunk_ns[-1],
-        chunk_ns=chunk_ns,
-    )
-
-
 @pytest.fixture
 def counts():
     """Counts of 50 answers with 20 ms to the first token."""
     found = EndpointCounts()
     for _ in range(50):
-        found.times.add(an_answer(), 16)
+        found.times.add(ANSWER, 16)
     return found
 
 
@@ -129,7 +115,7 @@ def test_an_engine_says_whether_its_client_was_late(counts, lag_ms, late):
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_client_is_late_that_makes_requests_more_slowly_than_they_are_answered(is_late):
     """Two at once, and answers take 36 ms; all requests are there from the beginning, or one comes every 40 ms."""
-    counts, answer = EndpointCounts(), an_answer()
+    counts, answer = EndpointCounts(), ANSWER
     counts.times.begin_query(2)
     for number in range(50):
         sent_ns = (40 if is_late else 18) * MS * number
