@@ -197,9 +197,12 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
     Raises:
         MlbenchError: a name is unknown, or a setting unknown or of the wrong type.
     """
-    backend = plugins.backend(request.backend)
+    backend, given = plugins.backend(request.backend), {**request.suite_settings, **request.overrides}
+    workload = plugins.workload_of(request.workload, given)
+    if "workload.perplexity" in given and not hasattr(workload.options, "perplexity"):
+        raise UsageError(f"{request.workload} has no perplexity to measure.", hint="Leave out --also perplexity.")
     run_conditions = RunConditions(
-        workload=plugins.workload_of(request.workload, {**request.suite_settings, **request.overrides}),
+        workload=workload,
         backend=backend,
         scenario=plugins.scenario(request.scenario),
         profile=request.profile,

@@ -132,7 +132,7 @@ def test_sums_and_programs_of_mixtral_have_no_answer_as_text(mini):
         (("gptj", "--backend", "null"), "null compiles no graphs, so it has no logits"),
         (("gptj", "--backend", "pytorch", "--weights", "random"), "perplexity is asked of random weights"),
         (("gptj", "--backend", "pytorch", "--set", "execution.nodes=2"), "perplexity is asked of nodes"),
-        (("resnet50", "--backend", "pytorch"), "unknown setting 'workload.perplexity'"),
+        (("resnet50", "--backend", "pytorch"), "resnet50 has no perplexity to measure. Leave out --also perplexity."),
     ],
 )
 def test_where_there_is_none_a_run_is_refused_in_a_line(words, line, tmp_path):
