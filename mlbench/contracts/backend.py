@@ -111,6 +111,8 @@ class Backend(ABC):
     computes_answers: bool = True
     """False: it answers in the right form without computing, to measure the overhead. The conformance kit then checks
     only the form of replies."""
+    loads_files: bool = False
+    """Whether its engines load `Model.files`, and so run what a transform with `Transform.writes_files` wrote."""
     preload: Sequence[str] = ()
     """Modules of its runtime that take long to import. Each run of a command is a fork of a process that has imported
     them and done nothing else. So leave out modules whose import starts a thread, opens a device, or reads a value that

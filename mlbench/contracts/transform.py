@@ -41,6 +41,9 @@ class Transform(ABC):
     is_closed: bool = False
     """Whether the closed division allows it: quantisation after training, on the calibration list alone. Such a
     transform keeps the program and the state of graphs. A run with any other is made for the open division."""
+    writes_files: bool = False
+    """Whether it writes the folder that native engines load, and returns it as `Model.files` with `Model.stores`,
+    without graphs and with the reason in `Model.why_no_graphs`. Only a backend with `Backend.loads_files` runs it."""
     checked_on: str = "bert"
     """A workload that it takes; the conformance kit tries it on the mini profile."""
 

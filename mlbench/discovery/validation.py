@@ -78,7 +78,8 @@ def check_backend(backend: Any) -> None:
         BaseException: the plugin's code raised it.
     """
     text(backend.title, "title")
-    demand(type(backend.computes_answers) is bool, f"computes_answers is {kind_of(backend.computes_answers)}")
+    for field in ("computes_answers", "loads_files"):
+        demand(type(getattr(backend, field)) is bool, f"{field} is {kind_of(getattr(backend, field))}")
     _check_options(backend.options)
     _check_file(backend.tuning, "tuning")
     _check_preload(backend.preload)
@@ -155,7 +156,7 @@ def check_transform(transform: Any) -> None:
     """
     text(transform.title, "title")
     text(transform.checked_on, "checked_on")
-    for field in ("changes_answers", "is_closed"):
+    for field in ("changes_answers", "is_closed", "writes_files"):
         demand(type(getattr(transform, field)) is bool, f"{field} is {kind_of(getattr(transform, field))}")
     _check_options(transform.options)
     for name, wanted in typing.get_type_hints(type(transform.options), include_extras=True).items():

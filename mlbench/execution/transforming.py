@@ -43,6 +43,9 @@ def _faults(transform: Transform, before: Model, after: object) -> Iterator[str]
         yield "does not say what it changed"
     if after.program.reply != before.program.reply:
         yield "changes the form of replies"
+    if transform.writes_files:
+        yield from _faults_of_files(before, after)
+        return
     for name, graph in before.graphs.items():
         if name in after.graphs:
             yield from _faults_of_graph(graph, after.graphs[name])
@@ -58,6 +61,15 @@ def _faults_of_graph(before: Graph, after: Graph) -> Iterator[str]:
             yield f"changes the {kind} of graph {before.name}"
     if after is not before and after.fingerprint == before.fingerprint:
         yield f"changes graph {before.name}, which keeps its fingerprint"
+
+
+def _faults_of_files(before: Model, after: Model) -> Iterator[str]:
+    if after.files in (None, before.files):
+        yield "writes no files"
+    if after.graphs or not after.why_no_graphs:
+        yield "returns graphs, or does not say why there are none"
+    if after.program is not before.program:
+        yield "changes the program, which weights alone cannot"
 
 
 def _faults_in_closed(before: Model, after: Model) -> Iterator[str]:

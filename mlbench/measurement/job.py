@@ -27,6 +27,7 @@ from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, Tier, latency_limits, with_own_limits
 from mlbench.settings.layers import Settings
 from mlbench.settings.transforms import choose_transforms
+from mlbench.toolkit.language.hugging_face import weights_fingerprint
 from mlbench.wire.load_progress import LoadProgress, SampleCounts
 
 
@@ -116,6 +117,7 @@ def model_fingerprints(job: Job) -> dict[str, str]:
     if job.transforms:
         changed = apply_transforms(untouched, job.transforms)
         found |= {f"{TRANSFORMED}{name}": graph.fingerprint for name, graph in changed.graphs.items()}
+        found |= {f"{TRANSFORMED}files": weights_fingerprint(changed.files)} if changed.files else {}
     return {"weights": untouched.weights_fingerprint, **found}
 
 

@@ -293,9 +293,14 @@ def _check_transforms(request: RunRequest, plugins: Plugins) -> None:
     if request.network:
         reason = f"transform {request.transform} is asked of nodes, which serve their own models."
         raise UsageError(reason, hint="Leave out --transform, or the nodes.")
-    if not isinstance(plugins.backend(request.backend), GraphBackend):
-        reason = f"{request.backend} compiles no graphs, so transform {request.transform} would change nothing."
-        raise UsageError(reason, hint="Choose a backend that does: pytorch, onnxruntime.")
+    backend = plugins.backend(request.backend)
+    for each in choose_transforms(request.transform, plugins):
+        if each.writes_files and not backend.loads_files:
+            reason = f"transform {each.text} writes a folder of weights, which {request.backend} does not load."
+            raise UsageError(reason, hint="Choose a backend that does: vllm.")
+        if not each.writes_files and not isinstance(backend, GraphBackend):
+            reason = f"{request.backend} compiles no graphs, so transform {each.text} would change nothing."
+            raise UsageError(reason, hint="Choose a backend that does: pytorch, onnxruntime.")
 
 
 def _check_perplexity(request: RunRequest, plan: EnginePlan, plugins: Plugins) -> None:

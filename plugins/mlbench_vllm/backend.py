@@ -30,6 +30,7 @@ class Vllm(Backend):
     name = "vllm"
     title = "language models in vLLM's own engine"
     options: VllmOptions = VllmOptions()
+    loads_files = True
 
     def probe(self) -> Probe:
         """Look for the distribution and for a device's file; neither vLLM nor torch is loaded."""
@@ -68,6 +69,11 @@ class Vllm(Backend):
         """Return vLLM's engine for a model's files; raises UsageError where it cannot run it."""
         from mlbench_vllm.engine import VllmEngine
 
+        if model.stores.startswith("int4") and plan.precision is Precision.FP32:
+            raise UsageError(
+                f"vLLM computes weights in {model.stores} in 16 bits, and precision fp32 is asked for.",
+                hint="Use --precision bf16.",
+            )
         return VllmEngine(model, plan.precision, self.options)
 
     def observe(self) -> RuntimeFacts:

@@ -24,7 +24,7 @@ from mlbench.conformance.transform_checks import (  # noqa: E402
 )
 from mlbench.conformance.transform_kit import TransformCheckRequest  # noqa: E402
 from mlbench.discovery import Plugins  # noqa: E402
-from mlbench.errors import ConformanceError, PluginError  # noqa: E402
+from mlbench.errors import ConformanceError, PluginError, UsageError  # noqa: E402
 from mlbench.execution.transforming import apply_transforms  # noqa: E402
 from mlbench.toolkit import TransformedGraph, change_modules  # noqa: E402
 
@@ -232,6 +232,32 @@ def test_what_calls_itself_quantisation_keeps_program_and_state(subject):
     other_program = type("Made", (Transforms,), parts | {"apply": apply})()
     with pytest.raises(PluginError, match="changes the program, which the closed division forbids"):
         apply_transforms(subject.untouched(), [other_program])
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"graphs": {}, "why_no_graphs": "x"}, "writes no files"),
+        ({"files": Path("folder")}, "returns graphs, or does not say why there are none"),
+        ({"graphs": {}, "files": Path("folder")}, "returns graphs, or does not say why there are none"),
+        ({"graphs": {}, "why_no_graphs": "x", "files": Path("folder"), "program": None}, "changes the program"),
+    ],
+)
+def test_what_writes_files_writes_some_and_keeps_no_graphs(subject, changed, words):
+    class Writing(Transforms):
+        writes_files = True
+
+        def apply(self, model, calibration):
+            other = {"program": copy.copy(model.program)} if "program" in changed else {}
+            return dataclasses.replace(model, **changed | other, changes=("x",))
+
+    with pytest.raises(PluginError, match=words):
+        apply_transforms(subject.untouched(), [Writing()])
+
+
+def test_the_kit_refuses_what_writes_files():
+    with pytest.raises(UsageError, match="gptq writes files for engines that load them"):
+        TransformCheckRequest(transform="gptq").subject()
 
 
 def test_no_engine_can_read_the_files_of_the_untouched_model():

@@ -64,6 +64,16 @@ def test_an_engine_that_would_run_the_untouched_model_is_refused(plugins):
         resolve(asked(plugins, "sparse", workload="bert", backend="null"), plugins)
 
 
+def test_what_writes_files_is_for_a_backend_that_loads_them_and_nothing_else_is(plugins, monkeypatch):
+    for backend in ("pytorch", "null"):
+        with pytest.raises(UsageError, match=rf"gptq:0:128 writes a folder of weights, which {backend} does not load"):
+            resolve(asked(plugins, "gptq", backend=backend), plugins)
+    monkeypatch.setattr(type(plugins.backend("null")), "loads_files", True)
+    assert resolve(asked(plugins, "gptq", backend="null"), plugins).transform == "gptq:0:128"
+    with pytest.raises(UsageError, match="null compiles no graphs, so transform sparse:2:4 would change nothing"):
+        resolve(asked(plugins, "gptq sparse", backend="null"), plugins)
+
+
 def test_a_suite_names_transforms_and_knows_its_runs_by_them(plugins, tmp_path):
     file = Path(tmp_path / "s.toml")
     entry = '[[runs]]\nworkload = "gptj"\nbackend = "pytorch"\nscenario = "Offline"\n'

@@ -72,6 +72,13 @@ def test_what_vllm_cannot_do_as_the_rules_say_is_refused_in_a_line(workload, wei
     assert caught.value.hint
 
 
+def test_weights_in_4_bits_are_refused_in_fp32_which_vllm_has_no_kernel_for():
+    quantised = dataclasses.replace(model_of("llama2-70b"), stores="int4-compressed-tensors")
+    with pytest.raises(UsageError, match="vLLM computes weights in int4-compressed-tensors in 16 bits") as caught:
+        Vllm().engine(quantised, EnginePlan())
+    assert caught.value.hint == "Use --precision bf16."
+
+
 def test_several_engines_beside_each_other_are_refused():
     assert Vllm().instance(0, 1).name == "vllm"
     with pytest.raises(UsageError, match=r"execution\.instances is 2"):
