@@ -12,6 +12,7 @@ import click
 from mlbench.cli.completions import offer_rounds, offer_runs
 from mlbench.cli.options import network_options, results_option, word_options
 from mlbench.cli.output import echo_json, echo_wrapped
+from mlbench.discovery import Plugins
 
 if TYPE_CHECKING:
     from mlbench.records.job_spec import NetworkSpec
@@ -69,7 +70,6 @@ def command(
     """
     from mlbench.cli.run_maker import ProgressingMaker
     from mlbench.cluster.demand import NetworkDemand
-    from mlbench.discovery import Plugins
     from mlbench.reports.audit import plan_lines
     from mlbench.submission.auditing.audit import audit, judge_stored
     from mlbench.submission.auditing.nodes import with_nodes

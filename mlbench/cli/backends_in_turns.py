@@ -6,13 +6,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mlbench.cli.budget import TimeForTurns
-    from mlbench.cli.until_sure import UntilSure
-    from mlbench.comparison.backends import BackendComparison
-    from mlbench.records.run_record import RunRecord
+from mlbench.cli.budget import TimeForTurns
+from mlbench.cli.until_sure import UntilSure, makers_here, plan_cells
+from mlbench.comparison.backends import BackendComparison
+from mlbench.comparison.confirmation import with_speeds
+from mlbench.comparison.kinds import margins_of
+from mlbench.comparison.verdicts import MARGIN
+from mlbench.contracts.hookspecs import MODEL_FILE
+from mlbench.records.run_record import RunRecord
+from mlbench.running.turns import request_like
+from mlbench.running.until_sure import CellId, CellInTurns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +36,6 @@ def measure_backends(compared: Sequence[BackendComparison], results: Path, until
 
     Runs that take no part in a comparison, failed or INVALID, are not repeated.
     """
-    from mlbench.cli.until_sure import UntilSure, makers_here, plan_cells
-    from mlbench.comparison.kinds import margins_of
-    from mlbench.comparison.verdicts import MARGIN
-    from mlbench.contracts.hookspecs import MODEL_FILE
-    from mlbench.running.turns import request_like
-    from mlbench.running.until_sure import CellId, CellInTurns
-
     pairs: dict[Pair, list[tuple[RunRecord, RunRecord]]] = {}
     for each in compared:
         for name, _ in each.others:
@@ -64,8 +61,6 @@ Pair = tuple[str, str, tuple[str, ...]]
 
 
 def _with_turns(compared: BackendComparison, pairs: Sequence[Pair], turns: UntilSure) -> BackendComparison:
-    from mlbench.comparison.confirmation import with_speeds
-
     found = turns.comparisons
     others = tuple(
         (name, with_speeds(each, found.get(pairs.index((compared.base, name, compared.across)))))

@@ -10,6 +10,7 @@ import click
 from mlbench.cli.completions import offer_baselines, offer_runs
 from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_json, echo_line, terminal_width
+from mlbench.errors import DataError
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,6 @@ def save(name: str, runs: tuple[str, ...], results: Path) -> None:
 @results_option
 def list_(results: Path) -> None:
     """Print each baseline with its date and number of runs."""
-    from mlbench.errors import DataError
     from mlbench.records.store.baselines import baseline_names, read_baseline
 
     for name in baseline_names(results):

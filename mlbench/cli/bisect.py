@@ -18,6 +18,9 @@ from mlbench.cli.options import (
     weights_option,
 )
 from mlbench.cli.output import echo_json, echo_line, echo_wrapped, terminal_width
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.errors import UsageError
+from mlbench.reports.units import plural, rough_time
 
 if TYPE_CHECKING:
     from mlbench.comparison.bisection import Rule, Tried
@@ -106,7 +109,6 @@ def command(
     when an end cannot be measured, and for wrong usage.
     """
     from mlbench.comparison.bisection import ACCURACY, rule_for
-    from mlbench.contracts.workload import Profile, Weights
     from mlbench.planning.requests import RunRequest
     from mlbench.reports.bisect import bisection_json, print_bisected
     from mlbench.rules.tiers import Tier
@@ -156,7 +158,6 @@ def _installations(
     Raises:
         UsageError: they contradict each other, or name what is not there.
     """
-    from mlbench.errors import UsageError
     from mlbench.running.installations import Commits, Listed, commits_between
 
     if good is None:
@@ -174,8 +175,6 @@ def _installations(
 
 
 def _announce(bisection: Bisection) -> None:
-    from mlbench.reports.units import plural
-
     rule, stored = bisection.rule, bisection.count_stored()
     runs = "a run each" if rule.is_exact else f"{rule.least} to {rule.most} pairs of runs each"
     steps = f"{plural(rule.versions, 'version')}: the bad end, then about {rule.steps} more, {runs}."
@@ -187,7 +186,6 @@ def _print_notices(installations: Installations, rule: Rule) -> Notices:
     """Return what prints a line for each run and each verdict."""
     from mlbench.reports.bisect import describe_tried, short_name
     from mlbench.reports.console import one_line
-    from mlbench.reports.units import rough_time
     from mlbench.running.bisection import Notices
 
     def name(place: int) -> str:

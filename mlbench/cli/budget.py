@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from mlbench.errors import UsageError
 from mlbench.system.folders import results_folder
 
 _UNITS_S = {"s": 1, "min": 60, "m": 60, "h": 3600}
@@ -73,8 +74,6 @@ def until_sure_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     @functools.wraps(function)
     def with_budget(is_until_sure: bool, budget: TimeForTurns | None, **others: Any) -> Any:
-        from mlbench.errors import UsageError
-
         if budget and not is_until_sure:
             raise UsageError("--budget is given without --until-sure.", hint="It is the time for that.")
         if is_until_sure and not budget:

@@ -18,6 +18,7 @@ from mlbench.cli.completions import offer_checked
 from mlbench.cli.options import Finite, PrecisionName, overrides_option
 from mlbench.cli.output import echo, echo_json, echo_line
 from mlbench.contracts.precision import Precision
+from mlbench.discovery import Plugins, nearest
 from mlbench.errors import UsageError
 from mlbench.system.documents import open_to_write
 from mlbench.system.folders import make_cache_folder
@@ -138,7 +139,6 @@ def _request_for(name: str, kit: KitOptions) -> KitRequest:
     """Return the request to a kit: that of a workload or a transform where only one of these has the name."""
     from mlbench.conformance.transform_kit import TransformCheckRequest
     from mlbench.conformance.workload_kit import WorkloadCheckRequest
-    from mlbench.discovery import Plugins
 
     plugins = Plugins.discover()
     is_transform = name.partition(":")[0] in plugins.transforms
@@ -204,8 +204,6 @@ def _left_out(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _require_known(only: Sequence[str], checks: Sequence[str]) -> None:
     """Raise `UsageError` for the name of a check that this kit does not have."""
-    from mlbench.discovery import nearest
-
     for name in only:
         if name not in checks:
             raise UsageError(f"unknown check {name!r}.", hint=nearest(name, checks))

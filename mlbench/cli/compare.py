@@ -15,7 +15,11 @@ from mlbench.cli.budget import TimeForTurns, margin_words, until_sure_options
 from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
+from mlbench.comparison.sessions import without_those_of
 from mlbench.contracts.scenario import MOST_REPEATS
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.reports.preflight import spell_time
 
 if TYPE_CHECKING:
     from mlbench.cli.until_sure import UntilSure
@@ -72,8 +76,6 @@ def command(
     command is printed, and on a terminal you are asked whether to make them now. Exit
     status: 0, or 1 when the sides cannot be compared.
     """
-    from mlbench.comparison.sessions import without_those_of
-    from mlbench.errors import UsageError
     from mlbench.records.store.selection import records_named
     from mlbench.settings.layers import OwnWord
 
@@ -147,7 +149,6 @@ class Question:
         self, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison], *, wants_all: bool = False
     ) -> MadeAgain:
         """Return the runs to repeat: those without a verdict, or all that have a speed."""
-        from mlbench.discovery import Plugins
         from mlbench.reports.sides import has_no_verdict
         from mlbench.running.turns import plan_again
 
@@ -161,7 +162,6 @@ class Question:
         """Repeat runs, interleaved, and return the comparisons with the speeds of these."""
         from mlbench.cli.run_maker import run_and_print
         from mlbench.comparison.confirmation import with_speeds
-        from mlbench.discovery import Plugins
         from mlbench.planning.requests import resolve
 
         _demand_requests(again)
@@ -210,8 +210,6 @@ def print_and_offer(
 
 def _demand_requests(again: MadeAgain) -> None:
     """Raise `UsageError` where no run can be repeated."""
-    from mlbench.errors import UsageError
-
     if not again.requests:
         reason = "; ".join(again.reasons) or "the sides have no kind of run in common"
         hint = "Compare stored runs alone; `mlbench regress --confirm` measures with another installation."
@@ -221,7 +219,6 @@ def _demand_requests(again: MadeAgain) -> None:
 def _offer(question: Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]) -> None:
     """Print the command for runs that a verdict still needs; on a terminal, ask whether to make them now."""
     from mlbench.planning.expected_times import KnownTimes
-    from mlbench.reports.preflight import spell_time
 
     again = question.plan(sides, comparisons)
     if again.requests:
@@ -284,7 +281,6 @@ def _measure_in_turns(
     ``is_once``: each run once, whatever repeats the files say.
     """
     from mlbench.cli.run_maker import run_and_print
-    from mlbench.discovery import Plugins
     from mlbench.planning.run_plan import plan_turns
 
     plugins = Plugins.discover()

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlbench.contracts.precision import Precision
+from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError
+from mlbench.records.store.run_names import has_record, names_in
 from mlbench.system.folders import results_folder
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-    from mlbench.discovery import Plugins
 
 
 def offer(named: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
@@ -38,9 +39,6 @@ def offer_backends(context: click.Context, parameter: click.Parameter, incomplet
 
 def offer_precisions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the precisions of the backends on the command line; without one, the known precisions."""
-    from mlbench.contracts.precision import Precision
-    from mlbench.errors import MlbenchError
-
     named = context.params.get("backends") or (context.params.get("backend") or context.params.get("name"),)
     plugins, found = _plugins(), dict.fromkeys(() if any(named) else Precision.KNOWN)
     for name in filter(None, named):
@@ -95,8 +93,6 @@ def offer_measures(context: click.Context, parameter: click.Parameter, incomplet
 
 def offer_runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the ids of stored runs, newest first; the random end of an id completes to the whole id."""
-    from mlbench.records.store.run_names import has_record, names_in
-
     results = _results(context)
     try:
         names = sorted((name for name in names_in(results) if has_record(results / name)), reverse=True)
@@ -169,6 +165,4 @@ def _templates(context: click.Context) -> Iterator[tuple[str, Any]]:
 
 
 def _plugins() -> Plugins:
-    from mlbench.discovery import Plugins
-
     return Plugins.discover()

@@ -7,19 +7,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from mlbench.cli.budget import TimeForTurns
 from mlbench.cli.output import echo_line
-
-if TYPE_CHECKING:
-    from mlbench.cli.budget import TimeForTurns
-    from mlbench.cli.until_sure import UntilSure
-    from mlbench.comparison.compare import Cell, Comparison
-    from mlbench.comparison.speeds import Sides
-    from mlbench.planning.requests import RunRequest
-    from mlbench.records.run_record import RunRecord
-    from mlbench.running.turns import Command, Maker
-    from mlbench.settings.layers import OwnWord
+from mlbench.cli.until_sure import UntilSure, maker_here, plan_cells
+from mlbench.comparison.comparability import key_of, knowing
+from mlbench.comparison.compare import Cell, Comparison, compare
+from mlbench.comparison.confirmation import cells_to_confirm, confirm, has_loss
+from mlbench.comparison.speeds import Sides
+from mlbench.discovery import Plugins
+from mlbench.errors import MlbenchError
+from mlbench.planning.expected_times import KnownTimes, newest_runs
+from mlbench.planning.requests import RunRequest
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.console import one_line
+from mlbench.reports.preflight import spell_time
+from mlbench.reports.units import plural
+from mlbench.running.turns import Command, Maker, measure_in_turns, request_by_word, stored_pairs, tags_of_turns
+from mlbench.settings.layers import OwnWord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +45,6 @@ class Confirming:
 
     def requests(self, base: RunRecord, new: RunRecord) -> tuple[RunRequest, RunRequest]:
         """Return the requests that repeat both runs."""
-        from mlbench.discovery import Plugins
-        from mlbench.running.turns import request_by_word, tags_of_turns
-
         sides = zip((base, new), tags_of_turns(self.command.text, base, new), strict=True)
         plugins = Plugins.discover()
         one, other = (
@@ -58,9 +60,6 @@ def confirm_in_turns(
 
     With it come the cells that were measured until a verdict; None where the number of pairs was given.
     """
-    from mlbench.comparison.comparability import key_of, knowing
-    from mlbench.comparison.confirmation import cells_to_confirm, confirm
-
     cells = cells_to_confirm(comparison)
     ours, theirs = ({key_of(run, how.across): run for run in reversed(knowing(side))} for side in (base, new))
     asked = []
@@ -92,8 +91,6 @@ class _Asked:
 
 def _measure_pairs(comparison: Comparison, asked: Sequence[_Asked], how: Confirming) -> Comparison | None:
     """Return the comparison of so many pairs of each cell; None where none could be made."""
-    from mlbench.comparison.compare import compare
-
     made = [(each, sides) for each in asked if (sides := _measure_cell(each, how))]
     if not made:
         return None
@@ -114,8 +111,6 @@ def _measure_until_sure(
     Raises:
         MlbenchError: a run of a cell that shows a loss cannot be made.
     """
-    from mlbench.cli.until_sure import UntilSure, plan_cells
-
     for each in asked:
         _tell_why(each.cell, "until it has a verdict")
     kinds = [(each.requests, each.records) for each in asked]
@@ -144,11 +139,6 @@ def _tell_why(cell: Cell, how_often: str) -> None:
 
 def _announce(asked: Sequence[_Asked], how: Confirming) -> None:
     """Print the runs that are repeated, the reason, and their duration."""
-    from mlbench.planning.expected_times import KnownTimes, newest_runs
-    from mlbench.reports.preflight import spell_time
-    from mlbench.reports.units import plural
-    from mlbench.running.turns import stored_pairs
-
     if not asked:
         echo_line("--confirm: no run to repeat: each speed has a verdict, and none is slower.", to_stderr=True)
         return
@@ -165,8 +155,6 @@ def _announce(asked: Sequence[_Asked], how: Confirming) -> None:
 
 def _measure_cell(asked: _Asked, how: Confirming) -> Sides | None:
     """Repeat a run of each side, interleaved; None where that fails and nothing looked slower."""
-    from mlbench.running.turns import measure_in_turns
-
     with _left_as_it_was(asked.cell):
         return measure_in_turns(*_makers(asked.requests, how), how.pairs)
     return None
@@ -179,9 +167,6 @@ def _left_as_it_was(cell: Cell) -> Iterator[None]:
     Raises:
         MlbenchError: the block raised it, and the cell shows a loss.
     """
-    from mlbench.comparison.confirmation import has_loss
-    from mlbench.errors import MlbenchError
-
     try:
         yield
     except MlbenchError as error:
@@ -192,11 +177,6 @@ def _left_as_it_was(cell: Cell) -> Iterator[None]:
 
 def _makers(requests: Sequence[RunRequest], how: Confirming) -> tuple[Maker, Maker]:
     """Return how runs of each side are made: the base's by the other command, the new side's here."""
-    from mlbench.cli.until_sure import maker_here
-    from mlbench.discovery import Plugins
-    from mlbench.reports.console import one_line
-    from mlbench.running.turns import Maker
-
     base, new = requests
     of_all = "" if how.until else f" of {how.pairs}"
 

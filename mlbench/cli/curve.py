@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING
 
 import click
@@ -28,6 +29,9 @@ from mlbench.cli.search_options import (
     plan_option,
     precision_option,
 )
+from mlbench.errors import UsageError
+from mlbench.records.store.run_names import CURVE_TAG
+from mlbench.reports.units import rough_time
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
@@ -86,7 +90,6 @@ def command(
     after an interruption. Exit status: 0 when all runs are stored and at least one point is valid, 1 otherwise, 2 for
     wrong usage, before anything is measured.
     """
-    from mlbench.records.store.run_names import CURVE_TAG
     from mlbench.tuner.curve import plan_curve
 
     plan = plan_curve(dataclasses.replace(request, tag=CURVE_TAG), plugins, points=points, repeats=repeats)
@@ -98,8 +101,6 @@ def command(
 
 
 def _print_plan(plan: CurvePlan, plugins: Plugins, *, as_json: bool, fresh: bool) -> None:
-    import json
-
     from mlbench.reports.curve import curve_plan_line
     from mlbench.tuner.curve import left_of
 
@@ -118,8 +119,6 @@ def _name(plan: CurvePlan) -> str:
 
 def _check_budget(plan: CurvePlan, plugins: Plugins, budget_s: float, *, fresh: bool) -> None:
     """Raise `UsageError` for a budget that is too short for even one of the missing runs."""
-    from mlbench.errors import UsageError
-    from mlbench.reports.units import rough_time
     from mlbench.tuner.curve import left_of
     from mlbench.tuner.tune_plan import AROUND_S
 

@@ -10,10 +10,10 @@ import click
 
 from mlbench.cli.options import backend_option, results_option
 from mlbench.cli.output import echo_heading, echo_line, echo_wrapped
+from mlbench.discovery import Plugins
 from mlbench.system.folders import results_folder
 
 if TYPE_CHECKING:
-    from mlbench.discovery import Plugins
     from mlbench.planning.requests import ResolvedRequest
     from mlbench.records.run_record import RunRecord
 
@@ -29,7 +29,6 @@ def command(backend: str | None, results: Path) -> int:
     The run is stored like any other. Exit status: 0 when it is valid and accurate, 1 otherwise.
     """
     from mlbench.cli.doctor import INDENT, describe_machine, describe_noise
-    from mlbench.discovery import Plugins
     from mlbench.planning.requests import RunRequest, resolve
     from mlbench.records.environment import observe_environment
     from mlbench.records.machine.noise import measure_noise

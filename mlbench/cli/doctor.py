@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.output import echo_line, echo_wrapped
+from mlbench.discovery import Plugins
+from mlbench.reports.units import with_prefix
+from mlbench.system.folders import cache_folder, data_folder, results_folder, system_settings_file
 from mlbench.system.processor import usable_threads
 
 if TYPE_CHECKING:
-    from mlbench.discovery import Plugins
     from mlbench.records.environment import Environment
     from mlbench.records.machine.noise import Noise
 
@@ -22,11 +24,9 @@ INDENT = 12
 @click.command("doctor")
 def command() -> None:
     """Describe the machine, measure its noise for a second, and list what each backend still needs."""
-    from mlbench.discovery import Plugins
     from mlbench.records.environment import observe_environment
     from mlbench.records.machine.noise import measure_noise
     from mlbench.system.documents import is_file
-    from mlbench.system.folders import cache_folder, data_folder, results_folder, system_settings_file
 
     environment = observe_environment()
     for line in describe_machine(environment):
@@ -77,7 +77,6 @@ def describe_noise(noise: Noise, load_average: float | None) -> Iterator[str]:
 
 
 def _ceilings(environment: Environment) -> Iterator[str]:
-    from mlbench.reports.units import with_prefix
     from mlbench.roofline.ceilings import load_ceilings
 
     known = load_ceilings(environment)

@@ -8,6 +8,7 @@ import click
 
 from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_line
+from mlbench.errors import UsageError
 
 
 @click.command("export")
@@ -15,7 +16,6 @@ from mlbench.cli.output import echo_line
 @results_option
 def command(file: Path, results: Path) -> None:
     """Write a row per run to FILE, as Parquet or CSV by its extension: .parquet or .csv."""
-    from mlbench.errors import UsageError
     from mlbench.records.store.query import export
 
     kind = file.suffix.lstrip(".")

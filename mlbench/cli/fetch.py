@@ -13,6 +13,9 @@ import click
 from mlbench.cli.completions import offer_workloads
 from mlbench.cli.fetch_progress import FetchProgress
 from mlbench.cli.output import echo, echo_heading, echo_json, echo_line
+from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.errors import UsageError
+from mlbench.system.folders import data_folder
 
 if TYPE_CHECKING:
     from mlbench.contracts.workload import Workload
@@ -43,12 +46,10 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
     fetched.
     """
     from mlbench.discovery import Plugins as _Plugins
-    from mlbench.errors import UsageError
     from mlbench.fetching.local_files import check_paths
     from mlbench.fetching.lock_file import LockFile
     from mlbench.fetching.own_sources import sources_of
     from mlbench.fetching.plan import check_room, plan_workload
-    from mlbench.system.folders import data_folder
 
     data, chosen = data_folder(), choose_workloads(workloads, _Plugins.discover())
     sources = {each.name: sources_of(each, data) for each in chosen}
@@ -98,8 +99,6 @@ def choose_workloads(names: Sequence[str], plugins: Plugins) -> list[Workload]:
     Raises:
         UsageError: one is unknown, or names no official files.
     """
-    from mlbench.contracts.rules import DEFAULT_ROUND
-    from mlbench.errors import UsageError
     from mlbench.rules.round_files import has_rules
 
     if not names:

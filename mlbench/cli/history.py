@@ -10,6 +10,8 @@ import click
 from mlbench.cli.completions import offer_backends, offer_runs, offer_scenarios, offer_workloads
 from mlbench.cli.options import Word, margin_option, results_option
 from mlbench.cli.output import echo_json, terminal_width
+from mlbench.discovery import nearest
+from mlbench.errors import UsageError
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
@@ -44,7 +46,6 @@ def command(
     larger than the margin and statistically significant; other changes at the same run are listed with it.
     """
     from mlbench.comparison.history import histories_of
-    from mlbench.errors import UsageError
     from mlbench.reports.history import histories_json, print_histories
 
     given = {"workload": workload, "backend": backend, "scenario": scenario}
@@ -60,7 +61,6 @@ def command(
 
 def _hint(results: Path, wanted: dict[str, str]) -> str:
     """Return the filter that no run matches, and the most similar name of a run."""
-    from mlbench.discovery import nearest
     from mlbench.records.store.index import folders_where
     from mlbench.records.store.reading import read_runs
 

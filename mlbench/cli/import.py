@@ -10,6 +10,7 @@ import click
 
 from mlbench.cli.options import results_option, tag_option
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.discovery import Plugins
 
 if TYPE_CHECKING:
     from mlbench.submission.importing import Imported
@@ -27,7 +28,6 @@ def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
     tell; a result that was imported before is skipped. Results that cannot be read are listed with the reason. Exit
     status: 0, or 1 when a result was not read.
     """
-    from mlbench.discovery import Plugins
     from mlbench.submission.importing import import_tree
 
     imported = import_tree(tree, results, tag=tag, on_stored=Plugins.discover().notify_stored)

@@ -10,12 +10,12 @@ import click
 
 from mlbench.cli.options import round_option
 from mlbench.cli.output import echo_heading, echo_json, echo_wrapped, spare_search_for_garbage
+from mlbench.discovery import Plugins
 from mlbench.reports.plain_text import single_line
 
 if TYPE_CHECKING:
     from mlbench.contracts.power import PowerMeter
     from mlbench.contracts.sensor import Sensor
-    from mlbench.discovery import Plugins
 
 
 @click.command("list")
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(round: str, as_json: bool) -> None:
     """List workloads, backends, meters, sensors and scenarios, with the reason and the fix for unavailable ones."""
-    from mlbench.discovery import Plugins, validation  # noqa: F401
-
     spare_search_for_garbage()
     plugins = Plugins.discover()
     listing: Mapping[str, Sequence[_Row]] = {

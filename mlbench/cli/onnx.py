@@ -13,6 +13,9 @@ import click
 from mlbench.cli.completions import offer_workloads
 from mlbench.cli.options import overrides_option, profile_option, weights_option
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.discovery import Plugins
+from mlbench.reports.units import size
 
 if TYPE_CHECKING:
     from mlbench.contracts.graph import TensorSpec
@@ -54,8 +57,6 @@ def command(
     Any server or tool that runs ONNX loads it without mlbench. The steps before and after the graphs stay in mlbench,
     which measures such a server with `mlbench run WORKLOAD --backend endpoint --set backend.protocol=kserve`.
     """
-    from mlbench.contracts.workload import Profile, Weights
-    from mlbench.discovery import Plugins
     from mlbench.graph_export.export import ExportRequest, export_graphs
     from mlbench.graph_export.exported import Layout
 
@@ -97,8 +98,6 @@ def _describe(export: Export, folder: Path, layout: str) -> Iterator[str]:
 
 
 def _describe_graph(graph: ExportedGraph) -> Iterator[str]:
-    from mlbench.reports.units import size
-
     more = f" (with {', '.join(graph.more_files)})" if graph.more_files else ""
     yield f"{graph.file}{more}: {size(graph.size_bytes)}"
     specs = (*graph.inputs, *graph.outputs)

@@ -19,6 +19,10 @@ from mlbench.cli.check import (
 )
 from mlbench.cli.completions import offer_backends
 from mlbench.cli.output import echo_line
+from mlbench.discovery import Plugins
+from mlbench.discovery.guard import call_plugin
+from mlbench.errors import UsageError
+from mlbench.records.store.whole_file import write_whole
 
 if TYPE_CHECKING:
     from mlbench.conformance.isolated import CheckRequest, Finding
@@ -65,8 +69,6 @@ def new(
     It installs, runs and passes its kit, and is ready for your runtime, or for your data and model. A backend compiles
     graphs; with --engine it has its own engine, for language models. With --from the workload is a model that you have.
     """
-    from mlbench.discovery import Plugins
-    from mlbench.errors import UsageError
     from mlbench.graph_export.model_files import files_of_model
     from mlbench.scaffold.package import write_package
     from mlbench.scaffold.packages import BACKEND, ENGINE, USER_MODEL, WORKLOAD
@@ -106,10 +108,6 @@ def new(
 )
 def check(backend: str, badge_file: Path | None, kit: KitOptions) -> int:
     """Check the entry point, the options and the conformance of BACKEND; --badge writes a badge with the result."""
-    from mlbench.discovery import Plugins
-    from mlbench.discovery.guard import call_plugin
-    from mlbench.errors import UsageError
-    from mlbench.records.store.whole_file import write_whole
     from mlbench.reports.badge import badge
 
     if kit.write_model:

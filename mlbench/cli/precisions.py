@@ -19,6 +19,8 @@ from mlbench.cli.options import (
     tier_option,
     weights_option,
 )
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
 
 
 @click.command("precisions")
@@ -49,8 +51,6 @@ def command(workload: str | None, fresh: bool, is_quiet: bool, as_json: bool, **
     when every run is valid and accurate, 1 otherwise, 2 for wrong usage.
     """
     from mlbench.cli.run import Printed, make_and_print
-    from mlbench.discovery import Plugins
-    from mlbench.errors import UsageError
     from mlbench.planning.precision_suite import suite_of_precisions
     from mlbench.planning.run_plan import RunMatrix, plan_suite
 

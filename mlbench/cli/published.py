@@ -14,6 +14,8 @@ from mlbench.cli.completions import offer_published_rounds, offer_runs, offer_sc
 from mlbench.cli.options import output_option, results_option
 from mlbench.cli.output import echo_json, echo_line, terminal_width
 from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.errors import UsageError
+from mlbench.records.store.whole_file import write_whole
 
 if TYPE_CHECKING:
     from mlbench.records.published import Published
@@ -115,8 +117,6 @@ def _refuse_together(
     is_table: bool,
 ) -> None:
     """Raise `UsageError` for an option that would not be read beside another one."""
-    from mlbench.errors import UsageError
-
     if variant and not place:
         raise UsageError("--variant belongs to --place.", hint="`mlbench query` can filter by accuracy_variant.")
     if (round_name or rounds) and (place or is_table):
@@ -136,7 +136,6 @@ def _select(round_name: str | None, filters: Mapping[str, Any]) -> list[Publishe
     Raises:
         UsageError: there are none.
     """
-    from mlbench.errors import UsageError
     from mlbench.records.published import list_published_rounds, select_published
 
     known = list_published_rounds()
@@ -157,9 +156,7 @@ def _print_rounds(found: Sequence[Published], output: Path | None, *, as_json: b
     """Print the best result of each accelerator, round by round, and draw it."""
     from rich.console import Console
 
-    from mlbench.errors import UsageError
     from mlbench.records.published import compare_rounds
-    from mlbench.records.store.whole_file import write_whole
     from mlbench.reports.published import PUBLISHED_WIDTH, build_rounds_table
 
     compared = compare_rounds(found)

@@ -11,9 +11,11 @@ import click
 
 from mlbench.cli.budget import TimeForTurns, margin_words, until_sure_options
 from mlbench.cli.completions import offer_baselines, offer_runs
-from mlbench.cli.confirm import Confirming, confirm_in_turns
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
 from mlbench.cli.output import echo_json, terminal_width
+from mlbench.comparison.sessions import newest_session, without_those_of
+from mlbench.errors import UsageError
+from mlbench.records.store.whole_file import write_whole
 
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
@@ -86,9 +88,8 @@ def command(
     failed or are INVALID. 3 when a result is only suspected: it is slower than on other days, but the machine changed
     too and may be the cause.
     """
-    from mlbench.comparison.sessions import newest_session
+    from mlbench.cli.confirm import Confirming, confirm_in_turns
     from mlbench.comparison.with_history import compare_with_history
-    from mlbench.errors import UsageError
     from mlbench.records.store.baselines import read_baseline
     from mlbench.records.store.selection import records_named
     from mlbench.running.turns import Command
@@ -142,8 +143,6 @@ def _command_again(
 
 def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecord]:
     """Return the newest session of the named runs without the baseline's, or of all runs made since the baseline."""
-    from mlbench.comparison.sessions import newest_session, without_those_of
-    from mlbench.errors import UsageError
     from mlbench.records.store.selection import load_records, records_named
 
     if new is not None:
@@ -156,8 +155,6 @@ def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecor
 
 def _refuse_the_baselines_own(records: Sequence[RunRecord], baseline: Baseline) -> None:
     """Raise `UsageError` where no run is new: comparing runs with themselves finds nothing."""
-    from mlbench.errors import UsageError
-
     if {record.run_id for record in records} <= {record.run_id for record in baseline.records}:
         raise UsageError(
             f"nothing to compare: all of these runs belong to baseline {baseline.name!r}.", hint="Run the suite again."
@@ -166,7 +163,6 @@ def _refuse_the_baselines_own(records: Sequence[RunRecord], baseline: Baseline) 
 
 def _show(comparison: Comparison, baseline: str, *, junit: Path | None, markdown: Path | None, as_json: bool) -> None:
     """Write the requested files, then print."""
-    from mlbench.records.store.whole_file import write_whole
     from mlbench.reports.comparison import (
         comparison_json,
         comparison_junit,

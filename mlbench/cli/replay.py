@@ -13,6 +13,7 @@ from mlbench.cli.compare import Question, print_and_offer
 from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import results_option, word_options
 from mlbench.cli.output import echo_json, echo_wrapped
+from mlbench.discovery import Plugins
 
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
@@ -38,7 +39,6 @@ def command(run: str, results: Path, word: OwnWord, as_json: bool) -> int:
     from mlbench.comparison.kinds import margins_of
     from mlbench.comparison.scores import ACCURACY_MARGIN
     from mlbench.comparison.verdicts import MARGIN
-    from mlbench.discovery import Plugins
     from mlbench.planning.replay import plan_replay
     from mlbench.reports.replay import plan_lines
 

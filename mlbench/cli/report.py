@@ -10,6 +10,9 @@ import click
 from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import across_option, filter_options, margin_option, output_option, results_option
 from mlbench.cli.output import echo, echo_line
+from mlbench.errors import UsageError
+from mlbench.records.store.whole_file import write_whole
+from mlbench.reports.units import size
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
@@ -56,13 +59,10 @@ def command(
     from mlbench.comparison.compare import compare
     from mlbench.comparison.cost import compute_cost
     from mlbench.comparison.history import histories_of
-    from mlbench.errors import UsageError
     from mlbench.records.store.selection import folders_of, runs_like
-    from mlbench.records.store.whole_file import write_whole
     from mlbench.reports.html.page import html_page
     from mlbench.reports.summary import Content, summarise
     from mlbench.reports.summary_markdown import summary_markdown
-    from mlbench.reports.units import size
 
     if runs and sides:
         raise UsageError(f"run {runs[0]!r} is given together with --compare.", hint="Name BASE and NEW only.")
@@ -94,7 +94,6 @@ def command(
 
 def _picture(summary: Summary, suffix: str) -> bytes:
     """Return the picture that a report begins with, as SVG or PNG."""
-    from mlbench.errors import UsageError
     from mlbench.reports.html.overview import overview_figure
     from mlbench.reports.html.rendering import check_installed, stand_alone
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.reports.units import with_prefix
 
 if TYPE_CHECKING:
     from mlbench.roofline.ceilings import Ceilings
@@ -38,8 +39,6 @@ def command(again: bool, as_json: bool) -> None:
 
 
 def _show(ceilings: Ceilings) -> None:
-    from mlbench.reports.units import with_prefix
-
     for device in ceilings.devices:
         echo_line(device.device)
         for precision, ceiling in device.operations.items():

@@ -10,6 +10,7 @@ import click
 from mlbench.cli.completions import offer_workloads
 from mlbench.cli.options import round_option
 from mlbench.cli.output import echo_heading, echo_json, echo_wrapped
+from mlbench.discovery import Plugins
 
 
 @click.command("rules")
@@ -21,7 +22,6 @@ def command(workload: str, round: str, as_json: bool) -> None:
 
     WORKLOAD is a name from `mlbench list`, or from `mlbench rounds` of one that mlbench cannot run.
     """
-    from mlbench.discovery import Plugins
     from mlbench.rules.official import round_named
     from mlbench.rules.own import rules_of
     from mlbench.rules.round_facts import facts_of_rules

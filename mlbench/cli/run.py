@@ -31,10 +31,12 @@ from mlbench.cli.options import (
     weights_option,
 )
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.reports.units import quantity, three_digits
 
 if TYPE_CHECKING:
     from mlbench.comparison.backends import FasterBackend
-    from mlbench.discovery import Plugins
     from mlbench.planning.run_plan import RunMatrix, RunPlan
     from mlbench.planning.schedulers.suite_job import JobDemand
     from mlbench.records.job_spec import NetworkSpec
@@ -94,8 +96,6 @@ def command(
     available one runs, or one that earlier runs on this machine showed to be faster. Exit status: 0 when every run is
     valid and accurate, 1 otherwise, 2 for wrong usage.
     """
-    from mlbench.discovery import Plugins
-    from mlbench.errors import UsageError
     from mlbench.planning.run_plan import RunMatrix, plan_runs, plan_suite
     from mlbench.planning.suite import read_suite
 
@@ -145,8 +145,6 @@ def _on_nodes(matrix: RunMatrix, network: NetworkSpec, plugins: Plugins) -> RunM
 
 
 def _refuse_besides_a_suite(context: click.Context) -> None:
-    from mlbench.errors import UsageError
-
     given = [
         name
         for name in context.params
@@ -157,8 +155,6 @@ def _refuse_besides_a_suite(context: click.Context) -> None:
 
 
 def _refuse_besides_until_sure(matrix: RunMatrix, network: NetworkSpec | None, as_json: bool) -> None:
-    from mlbench.errors import UsageError
-
     if len(set(matrix.backends)) < 2:
         raise UsageError("--until-sure is given without two backends.", hint="Give --backend twice, or more often.")
     if network:
@@ -171,7 +167,6 @@ def _refuse_besides_until_sure(matrix: RunMatrix, network: NetworkSpec | None, a
 
 def _print_job(demand: JobDemand, suite: Path | None, plugins: Plugins, **how: Any) -> int:
     """Print a job that makes the runs of a suite."""
-    from mlbench.errors import UsageError
     from mlbench.planning.schedulers.kubernetes import kubernetes_manifest
     from mlbench.planning.schedulers.slurm import slurm_script
     from mlbench.planning.schedulers.suite_job import plan_job
@@ -286,8 +281,6 @@ def _print_choice(plan: RunPlan) -> None:
 
 def _format_faster(each: FasterBackend) -> str:
     """Return how much faster a backend was in an earlier run."""
-    from mlbench.reports.units import quantity, three_digits
-
     run, other = each.run, each.other
     speeds = [quantity(record.result.value, record.result.unit) for record in (other, run) if record.result]
     return (

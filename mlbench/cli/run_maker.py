@@ -8,22 +8,26 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from mlbench.cli.output import echo_line, echo_wrapped
-
-if TYPE_CHECKING:
-    from mlbench.cli.progress import FollowedRun, Progress
-    from mlbench.discovery import Plugins
-    from mlbench.execution.lanes import Lane
-    from mlbench.planning.expected_times import KnownTimes
-    from mlbench.planning.requests import ResolvedRequest
-    from mlbench.planning.run_plan import RunPlan
-    from mlbench.planning.suite import SharedRuns
-    from mlbench.records.run_record import RunRecord
-    from mlbench.reports.progress import RunProgress
-    from mlbench.running.lane_log import LanePlace
-    from mlbench.wire.progress import ProgressMessage
+from mlbench.cli.progress import ALONE, FollowedRun, Progress
+from mlbench.discovery import Plugins
+from mlbench.errors import StorageError
+from mlbench.execution.lanes import Lane
+from mlbench.planning.expected_times import KnownTimes, cost_of, newest_runs
+from mlbench.planning.requests import ResolvedRequest
+from mlbench.planning.run_plan import RunPlan
+from mlbench.planning.suite import SharedRuns, later_runs, run_all
+from mlbench.records.expected_cost import Basis, ExpectedTime
+from mlbench.records.run_record import EXPORT, RunRecord
+from mlbench.records.store.run_folder import make_results_folder
+from mlbench.reports.console import one_line, problems
+from mlbench.reports.preflight import preflight
+from mlbench.reports.progress import RunPlace, RunProgress
+from mlbench.running.lane_log import LanePlace
+from mlbench.running.parallel_runs import run_on_lanes
+from mlbench.running.runner import UnstoredRunError, run_benchmark
+from mlbench.wire.progress import ProgressMessage
 
 _SHOWS_ERRORS = ("load", "compile")
 """A run's first stages: they find mistakes in the request, before a run is made."""
@@ -39,11 +43,6 @@ class ProgressingMaker:
 
     def __call__(self, request: ResolvedRequest, what: str, seconds: float) -> RunRecord:
         """Make a run; raises as `run_benchmark`."""
-        from mlbench.cli.progress import Progress
-        from mlbench.records.expected_cost import Basis, ExpectedTime
-        from mlbench.reports.progress import RunPlace, RunProgress
-        from mlbench.running.runner import run_benchmark
-
         now_s = time.monotonic()
         this = ExpectedTime(seconds=seconds, basis=Basis.NOTHING)
         place = RunPlace(number=1, of=1, this=this, others=ExpectedTime(seconds=0.0, basis=Basis.SAME))
@@ -69,13 +68,6 @@ def run_and_print(
     the request is found earlier and printed alone. ``on_made`` gets each run with its number, from 1. If quiet, only
     errors of runs are printed.
     """
-    from mlbench.cli.progress import Progress
-    from mlbench.planning.expected_times import KnownTimes, cost_of, newest_runs
-    from mlbench.planning.suite import run_all
-    from mlbench.records.store.run_folder import make_results_folder
-    from mlbench.reports.preflight import preflight
-    from mlbench.running.parallel_runs import run_on_lanes
-
     if requests:  # a folder that cannot be made is refused before anything is printed
         make_results_folder(requests[0].results)
     stored = newest_runs(requests[0].results) if requests else []
@@ -105,8 +97,6 @@ def run_one(request: ResolvedRequest, plugins: Plugins) -> RunRecord:
     Raises:
         MlbenchError: it cannot be carried out, or not be stored.
     """
-    from mlbench.errors import StorageError
-
     if records := run_and_print([request], plugins):
         return records[0]
     raise StorageError("an interleaved run cannot be stored, so nothing can be compared.", hint="Free disk space.")
@@ -150,11 +140,6 @@ class _Runs:
             MlbenchError: it cannot be carried out.
             TakenError: another process makes it, or has just stored it.
         """
-        from mlbench.cli.progress import ALONE
-        from mlbench.planning.suite import later_runs
-        from mlbench.reports.console import one_line, problems
-        from mlbench.running.runner import UnstoredRunError, run_benchmark
-
         try:
             with self.shown.follow(self._progress(request, number), place.lane.number if place else ALONE) as progress:
                 claim = self.shared.claim(request) if self.shared else None
@@ -185,8 +170,6 @@ class _Runs:
 
     def _on_progress(self, progress: FollowedRun, workload: str, message: ProgressMessage) -> None:
         """Show a run's progress; the first one without an error prints the expected time of all."""
-        from mlbench.records.run_record import EXPORT
-
         if message.stage not in _SHOWS_ERRORS and self.announcement:
             self.announce()
         if message.stage == EXPORT and workload not in self.exporting and not self.is_quiet:
@@ -196,8 +179,6 @@ class _Runs:
         progress.on_progress(message)
 
     def _progress(self, request: ResolvedRequest, number: int) -> RunProgress:
-        from mlbench.reports.progress import RunPlace, RunProgress
-
         place = RunPlace(
             number=number,
             of=len(self.requests),

@@ -10,6 +10,10 @@ import click
 
 from mlbench.cli.completions import offer_limits
 from mlbench.cli.options import Finite, PrecisionName
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.tuner.own_limits import settings_of_limits
 
 if TYPE_CHECKING:
     from mlbench.contracts.precision import Precision
@@ -56,11 +60,7 @@ def as_search(function: Callable[..., int]) -> Callable[..., int]:
         overrides: dict[str, object],
         **given: Any,
     ) -> int:
-        from mlbench.contracts.workload import Profile, Weights
-        from mlbench.discovery import Plugins
-        from mlbench.errors import UsageError
         from mlbench.rules.tiers import Tier
-        from mlbench.tuner.own_limits import settings_of_limits
         from mlbench.tuner.tune_plan import TuneRequest
 
         plugins = Plugins.discover()

@@ -13,11 +13,14 @@ import click
 from mlbench.cli.completions import offer_workloads
 from mlbench.cli.options import Word, backend_option, overrides_option, profile_option, token_option, weights_option
 from mlbench.cli.output import echo_line
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError, UsageError
+from mlbench.execution.preload import modules_to_preload
+from mlbench.version import __version__
 
 if TYPE_CHECKING:
     from mlbench.cluster.addresses import Address
-    from mlbench.discovery import Plugins
     from mlbench.records.node_record import NodeRecord
     from mlbench.settings.layers import Settings
 
@@ -93,8 +96,6 @@ def command(
     from mlbench.cluster.addresses import Address, make_token, read_token
     from mlbench.cluster.node import Listening, serve_node
     from mlbench.cluster.session import NodeConfig
-    from mlbench.discovery import Plugins
-    from mlbench.execution.preload import modules_to_preload
     from mlbench.settings.layers import CORE_TEMPLATES, guards_of
 
     address, plugins = Address.parse(listen), Plugins.discover()
@@ -131,7 +132,6 @@ def _settings_of(served: dict[str, str], overrides: dict[str, str], plugins: Plu
     Raises:
         MlbenchError: a setting is unknown or of the wrong type, or the backend cannot run here.
     """
-    from mlbench.contracts.workload import Profile, Weights
     from mlbench.planning.requests import RunRequest, resolve
 
     probe = plugins.probe(served["backend"])
@@ -166,7 +166,6 @@ def _facts_of(served: dict[str, str], name: str, own: dict[str, Any], plugins: P
     from mlbench.records.environment import observe_environment
     from mlbench.records.node_record import NodeRecord
     from mlbench.system.documents import first_problem
-    from mlbench.version import __version__
 
     probe = plugins.probe(served["backend"])
     try:

@@ -12,7 +12,11 @@ import click
 from mlbench.cli.completions import offer_backends, offer_scenarios, offer_settings, offer_workloads
 from mlbench.cli.options import overrides_option, profile_option, tier_option
 from mlbench.cli.output import echo, echo_heading, echo_json, echo_line, echo_wrapped
+from mlbench.contracts.workload import Profile
+from mlbench.discovery import Plugins, nearest
 from mlbench.errors import UsageError
+from mlbench.reports.settings import description_line, plain_words, settings_markdown
+from mlbench.system.folders import system_settings_file
 
 if TYPE_CHECKING:
     from mlbench.settings.descriptions import SettingGroup
@@ -54,8 +58,6 @@ def command(
     A later layer overrides an earlier one; docs/running.md lists them. Without WORKLOAD and BACKEND: all settings of
     all installed plugins, with their defaults.
     """
-    from mlbench.contracts.workload import Profile
-    from mlbench.discovery import Plugins
     from mlbench.planning.requests import RunRequest, settings_of
     from mlbench.rules.tiers import Tier
     from mlbench.settings.descriptions import describe_all
@@ -93,8 +95,6 @@ def command(
 
 def _choose(groups: Sequence[SettingGroup], key: str) -> Iterator[SettingGroup]:
     """Yield each group that has a setting of this name, reduced to it."""
-    from mlbench.discovery import nearest
-
     known = dict.fromkeys(setting.key for group in groups for setting in group.settings)
     if key not in known:
         raise UsageError(f"unknown setting {key!r}.", hint=nearest(key, known))
@@ -104,8 +104,6 @@ def _choose(groups: Sequence[SettingGroup], key: str) -> Iterator[SettingGroup]:
 
 
 def _print_page(groups: Sequence[SettingGroup]) -> None:
-    from mlbench.reports.settings import settings_markdown
-
     echo(settings_markdown(groups), newline=False)
 
 
@@ -124,7 +122,6 @@ def _json_of(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) ->
 
 
 def _list(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> None:
-    from mlbench.reports.settings import description_line
     from mlbench.settings.descriptions import format_value
 
     width = max(len(setting.key) for group in groups for setting in group.settings)
@@ -139,8 +136,6 @@ def _list(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> No
 
 
 def _explain(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> None:
-    from mlbench.reports.settings import plain_words
-
     for group in groups:
         for each in group.settings:
             echo_line(each.key)
@@ -169,6 +164,4 @@ def _layers(setting: Setting | None) -> Iterator[tuple[str, str]]:
 
 
 def _system_file() -> str:
-    from mlbench.system.folders import system_settings_file
-
     return str(system_settings_file())

@@ -12,6 +12,7 @@ from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import filter_options, results_option
 from mlbench.cli.output import echo_json, echo_wrapped
 from mlbench.errors import UsageError
+from mlbench.records.store.run_names import names_in
 
 if TYPE_CHECKING:
     from mlbench.records.store.selection import Filter
@@ -50,8 +51,6 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool)
 
 def _newest(results: Path) -> str:
     """Return how to show the newest run."""
-    from mlbench.records.store.run_names import names_in
-
     if not (names := names_in(results)):
         return f"{results} has no runs yet."
     return f"The newest is `mlbench show {max(names).rpartition('-')[2]}`; `mlbench table` lists all."

@@ -8,6 +8,7 @@ import click
 
 from mlbench.cli.options import Word, margin_option, results_option
 from mlbench.cli.output import echo_line
+from mlbench.reports.units import plural, size
 
 
 @click.command("site")
@@ -25,7 +26,6 @@ def command(folder: Path, title: str, margin: float, results: Path) -> None:
     from mlbench.records.store.whole_folder import check_place, write_site
     from mlbench.reports.html.rendering import check_installed
     from mlbench.reports.site.pages import site_pages
-    from mlbench.reports.units import plural, size
 
     check_place(folder)
     check_installed("a site")

@@ -15,6 +15,8 @@ from mlbench.cli.output import echo_json, echo_line
 from mlbench.cli.submit_build import command as build
 from mlbench.cli.submit_build import stored_runs
 from mlbench.cli.submit_plan import command as plan
+from mlbench.discovery import Plugins
+from mlbench.reports.units import plural, quantity
 
 if TYPE_CHECKING:
     from mlbench.submission.checking.findings import TreeFinding
@@ -67,7 +69,6 @@ def demo(output: Path, results: Path) -> int:
 
     It shows the form of a tree before you fetch anything large. It is marked as not submittable, and refused.
     """
-    from mlbench.discovery import Plugins
     from mlbench.submission.building.build import build_example, check_place
     from mlbench.submission.building.example import example_entries, example_system
 
@@ -85,8 +86,6 @@ def demo(output: Path, results: Path) -> int:
 
 
 def _tell(checked: TreeCheck, *, notes: bool) -> None:
-    from mlbench.reports.units import plural
-
     if checked.other_round:
         echo_line(f"{checked.other_round.removesuffix('.')}: all {plural(len(checked.entries), 'result')} are refused.")
         return
@@ -113,8 +112,6 @@ def _tell(checked: TreeCheck, *, notes: bool) -> None:
 
 
 def _entry_line(check: EntryCheck) -> str:
-    from mlbench.reports.units import quantity
-
     word = "accepted" if check.is_accepted else "REFUSED "
     value = quantity(check.result.value, check.result.unit) if check.result else "no result"
     differs = check.is_accepted is not check.is_accepted_officially

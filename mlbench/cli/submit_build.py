@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,13 @@ import click
 
 from mlbench.cli.options import output_option, results_option, round_option, word_options
 from mlbench.cli.output import echo_line
+from mlbench.discovery import Plugins
+from mlbench.errors import MlbenchError, UsageError
+from mlbench.records.store.run_names import has_record
+from mlbench.reports.units import plural, quantity
 from mlbench.rules.round_parts import Category
 
 if TYPE_CHECKING:
-    from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.settings.layers import OwnWord
     from mlbench.submission.building.build import BuiltTree
@@ -76,7 +80,6 @@ def command(
     `mlbench submit plan` shows. If an entry would not pass, its rule is printed and no tree is written. `mlbench submit
     check` accepts the finished tree. Logs are copied unchanged, and only if they confirm the record.
     """
-    from mlbench.discovery import Plugins
     from mlbench.rules.official import round_named
     from mlbench.submission.building.build import build_tree, check_place
     from mlbench.submission.building.entries import choose_entries
@@ -110,7 +113,6 @@ def stored_runs(results: Path, names: Sequence[str], plugins: Plugins) -> Iterat
 def _folder_of(record: RunRecord, results: Path, names: Sequence[str]) -> Path:
     """Return the run folder of a record; a baseline's record may have none, and the path does not exist then."""
     from mlbench.records.store.run_folder import find_run
-    from mlbench.records.store.run_names import has_record
 
     named = [place for name in names for place in (Path(name), Path(name) / record.run_id)]
     places = [place for place in named if os.path.basename(os.path.realpath(place)) == record.run_id]
@@ -136,10 +138,6 @@ def _tests_of(record: RunRecord, folder: Path) -> Mapping[str, Path]:
 
 def _sources_of(record: RunRecord, plugins: Plugins) -> Mapping[str, Path]:
     """Return the installed packages or modules of mlbench, the workload and the backend."""
-    import sys
-
-    from mlbench.errors import MlbenchError
-
     packages = {"mlbench"}
     for find, name in ((plugins.workload, record.workload), (plugins.backend, record.backend)):
         try:
@@ -153,7 +151,6 @@ def _sources_of(record: RunRecord, plugins: Plugins) -> Mapping[str, Path]:
 
 def _check_logs(run: StoredRun, plugins: Plugins, word: OwnWord) -> None:
     """Raise `UsageError` where the logs do not confirm a run's record."""
-    from mlbench.errors import UsageError
     from mlbench.measurement.verification import verify
     from mlbench.planning.repeats import check_scoring
 
@@ -166,7 +163,6 @@ def _check_logs(run: StoredRun, plugins: Plugins, word: OwnWord) -> None:
 
 def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
     """Raise `UsageError` where the logs of a compliance test show that it failed, even if its files say otherwise."""
-    from mlbench.errors import UsageError
     from mlbench.submission.auditing.audit import judge_stored
     from mlbench.submission.auditing.files import edited_files
     from mlbench.submission.auditing.plan import AUDITS, AuditPlan
@@ -190,8 +186,6 @@ def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
 
 
 def _print(tree: BuiltTree, place: Path) -> None:
-    from mlbench.reports.units import plural, quantity
-
     for entry, check in zip(tree.entries, tree.checks, strict=True):
         value = quantity(check.result.value, check.result.unit) if check.result else "no result"
         echo_line(f"{check.entry.path}: {value}, run {entry.run.record.run_id}")

@@ -13,11 +13,17 @@ from mlbench.cli.completions import offer_backends
 from mlbench.cli.options import output_option, results_option, round_option
 from mlbench.cli.output import echo_json, echo_line, terminal_width
 from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.contracts.workload import Profile
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.records.expected_cost import ExpectedTime
+from mlbench.records.store.whole_file import write_whole
+from mlbench.reports.preflight import spell_time
+from mlbench.reports.units import plural, rough_time
 from mlbench.rules.round_parts import Category
 
 if TYPE_CHECKING:
     from mlbench.planning.requests import RunRequest
-    from mlbench.records.expected_cost import ExpectedTime
     from mlbench.records.run_record import RunRecord
     from mlbench.submission.planning import PlannedEntry
 
@@ -66,7 +72,6 @@ def command(
     come from earlier runs of the same kind, or are the shortest that the rules allow. Exit status: 0 when no run is
     missing, 1 otherwise.
     """
-    from mlbench.discovery import Plugins
     from mlbench.records.environment import observe_environment
     from mlbench.rules.entry_demand import Division
     from mlbench.rules.official import round_named
@@ -99,8 +104,6 @@ def command(
 
 def _check_network(categories: Sequence[str], output: Path | None) -> None:
     """Raise `UsageError` for options that the network division does not allow."""
-    from mlbench.errors import UsageError
-
     if Category.EDGE in categories:
         raise UsageError("the network division is for datacenter systems.", hint="Leave --category edge out.")
     if output:
@@ -110,7 +113,6 @@ def _check_network(categories: Sequence[str], output: Path | None) -> None:
 
 
 def _records(results: Path, names: Sequence[str]) -> list[RunRecord]:
-    from mlbench.errors import UsageError
     from mlbench.records.store.selection import Filter, select_records
 
     try:
@@ -122,7 +124,6 @@ def _records(results: Path, names: Sequence[str]) -> list[RunRecord]:
 
 
 def _request(workload: str, scenario: str, backend: str, results: Path, round_name: str) -> RunRequest:
-    from mlbench.contracts.workload import Profile
     from mlbench.planning.requests import RunRequest
     from mlbench.rules.tiers import Tier
 
@@ -169,9 +170,6 @@ def _print(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime], known: C
 
 def _sums(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> Iterator[str]:
     """Yield the served entries of each category, and the duration of missing runs and compliance tests."""
-    from mlbench.records.expected_cost import ExpectedTime
-    from mlbench.reports.preflight import spell_time
-    from mlbench.reports.units import plural, rough_time
     from mlbench.submission.planning import least_time_of_tests_s, owed_tests, select_needed
 
     for category in Category:
@@ -210,8 +208,6 @@ def _json(plan: Sequence[PlannedEntry], requests: Sequence[RunRequest], times: S
 
 
 def _write_suite(file: Path, requests: Sequence[RunRequest]) -> None:
-    from mlbench.records.store.whole_file import write_whole
-
     lines = ["# What a submission lacks, by mlbench submit plan", 'name = "submission"']
     for each in requests:
         lines += ["", "[[runs]]", f'workload = "{each.workload}"', f'backend = "{each.backend}"']

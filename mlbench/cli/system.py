@@ -10,6 +10,7 @@ import click
 
 from mlbench.cli.options import output_option
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.records.store.whole_file import write_whole
 
 
 @click.group("system")
@@ -37,7 +38,6 @@ def describe(own: tuple[Path, ...], network: bool, output: Path | None) -> int:
     """
     from mlbench.records.environment import observe_environment
     from mlbench.records.machine.host_hardware import observe_host_hardware
-    from mlbench.records.store.whole_file import write_whole
     from mlbench.submission.system_description import describe_network, describe_system, empty_fields
 
     environment, hardware = observe_environment(), observe_host_hardware()

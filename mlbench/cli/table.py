@@ -12,6 +12,9 @@ import click
 from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import filter_options, results_option
 from mlbench.cli.output import echo, terminal_width
+from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.discovery import Plugins
+from mlbench.reports.units import plural
 
 if TYPE_CHECKING:
     from mlbench.records.store.selection import Filter
@@ -27,8 +30,6 @@ class _Installed:
 
 def _list_installed() -> _Installed:
     """Return workloads and backends that are listed even without a run: those that run where none is named."""
-    from mlbench.contracts.rules import DEFAULT_ROUND
-    from mlbench.discovery import Plugins
     from mlbench.rules.round_files import has_rules, scenarios_of
 
     plugins = Plugins.discover()
@@ -67,7 +68,6 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, wants_all: boo
     from mlbench.reports.console import table
     from mlbench.reports.matrix import matrix
     from mlbench.reports.text_table import WIDTH
-    from mlbench.reports.units import plural
 
     left_out = 0
     if runs or wants_all or wanted.newest is not None:

@@ -29,7 +29,9 @@ from mlbench.cli.search_options import (
     plan_option,
     precision_option,
 )
-from mlbench.cli.tune_settings import print_settings_plan, save_found, searched_name, tune_settings
+from mlbench.errors import UsageError
+from mlbench.reports.units import rough_time
+from mlbench.system.folders import tuned_settings_file
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
@@ -89,7 +91,7 @@ def command(
     interruption. Exit status: 0 when a rate or settings were found, 1 otherwise, 2 for wrong usage, before anything is
     measured.
     """
-    from mlbench.system.folders import tuned_settings_file
+    from mlbench.cli.tune_settings import print_settings_plan, tune_settings
     from mlbench.tuner.settings_plan import plan_settings, searches_settings
     from mlbench.tuner.tune_plan import plan_tune
     from mlbench.tuner.tuned_settings import check_place
@@ -114,6 +116,7 @@ def command(
 
 
 def _print_plan(plan: TunePlan, plugins: Plugins, *, as_json: bool, fresh: bool) -> None:
+    from mlbench.cli.tune_settings import searched_name
     from mlbench.reports.tune import plan_line
     from mlbench.tuner.remaining import remaining_of
 
@@ -127,8 +130,6 @@ def _print_plan(plan: TunePlan, plugins: Plugins, *, as_json: bool, fresh: bool)
 
 def _check_budget(plan: TunePlan, plugins: Plugins, budget_s: float, *, fresh: bool) -> None:
     """Raise `UsageError` for a budget that is too short to find a rate."""
-    from mlbench.errors import UsageError
-    from mlbench.reports.units import rough_time
     from mlbench.tuner.remaining import remaining_of
 
     if budget_s == float("inf"):
@@ -156,6 +157,7 @@ def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool
 
 def _save(plan: TunePlan, outcome: TuneOutcome) -> Path:
     """Save the rate and the settings that it was found with, and return the file."""
+    from mlbench.cli.tune_settings import save_found
     from mlbench.tuner.tune_plan import SEARCHED
 
     assert outcome.found
@@ -164,6 +166,7 @@ def _save(plan: TunePlan, outcome: TuneOutcome) -> Path:
 
 
 def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json: bool) -> None:
+    from mlbench.cli.tune_settings import searched_name
     from mlbench.reports.console import DISCLAIMER
     from mlbench.reports.tune import found_lines
 

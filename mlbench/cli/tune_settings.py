@@ -8,22 +8,27 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.run_maker import ProgressingMaker
 from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.planning.requests import ResolvedRequest
+from mlbench.records.run_record import RunRecord
+from mlbench.records.store.run_folder import make_results_folder
+from mlbench.reports.console import DISCLAIMER
+from mlbench.reports.tune import found_settings_lines, settings_plan_line, settings_text, settings_trial_line
+from mlbench.reports.units import rough_time
+from mlbench.system.folders import tuned_settings_file
+from mlbench.tuner.find_settings import SettingsOutcome, TriedSettings, find_settings
+from mlbench.tuner.settings_plan import SettingsPlan, values_to_save
+from mlbench.tuner.tuned_settings import check_place, save_entry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlbench.discovery import Plugins
-    from mlbench.planning.requests import ResolvedRequest
-    from mlbench.records.run_record import RunRecord
-    from mlbench.tuner.find_settings import SettingsOutcome, TriedSettings
-    from mlbench.tuner.settings_plan import SettingsPlan
-
 
 def print_settings_plan(plan: SettingsPlan, *, as_json: bool) -> None:
     """Print the settings that a search varies, and its duration."""
-    from mlbench.reports.tune import settings_plan_line
-
     if as_json:
         varied = {knob.key: list(knob.values) for knob in plan.knobs}
         echo_json(json.dumps({"usual_s": plan.usual_s, "runs": plan.trials, "varies": varied}, indent=2))
@@ -36,15 +41,6 @@ def tune_settings(
     plan: SettingsPlan, plugins: Plugins, *, budget_s: float, fresh: bool, save: bool, as_json: bool
 ) -> int:
     """Carry out a search, print what it found, and return the exit status."""
-    from mlbench.cli.run_maker import ProgressingMaker
-    from mlbench.errors import UsageError
-    from mlbench.records.store.run_folder import make_results_folder
-    from mlbench.reports.tune import settings_text, settings_trial_line
-    from mlbench.reports.units import rough_time
-    from mlbench.system.folders import tuned_settings_file
-    from mlbench.tuner.find_settings import find_settings
-    from mlbench.tuner.tuned_settings import check_place
-
     if budget_s < plan.usual_s / 2:
         raise UsageError(
             f"--budget {budget_s / 60:g} is too short: the search usually takes {rough_time(plan.usual_s)}.",
@@ -80,9 +76,6 @@ def save_found(
 
     Return the file.
     """
-    from mlbench.system.folders import tuned_settings_file
-    from mlbench.tuner.tuned_settings import save_entry
-
     names = ["workload", "backend", "scenario", "profile", "precision"]
     names += [] if base.round == DEFAULT_ROUND else ["round"]
     when = {name: str(getattr(base, name)) for name in names}
@@ -100,8 +93,6 @@ def save_found(
 
 def _save(plan: SettingsPlan, outcome: SettingsOutcome) -> Path | None:
     """Save the settings, and return the file; None where the current ones are the best and none were saved before."""
-    from mlbench.tuner.settings_plan import values_to_save
-
     assert outcome.best
     values = values_to_save(plan, outcome.best.settings)
     if not values:
@@ -110,9 +101,6 @@ def _save(plan: SettingsPlan, outcome: SettingsOutcome) -> Path | None:
 
 
 def _print(plan: SettingsPlan, outcome: SettingsOutcome, saved: Path | None, *, as_json: bool) -> None:
-    from mlbench.reports.console import DISCLAIMER
-    from mlbench.reports.tune import found_settings_lines, settings_text
-
     best = outcome.best
     of_best, of_start = _records(plan, outcome)
     if as_json:

@@ -6,19 +6,31 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from mlbench.cli.budget import TimeForTurns
 from mlbench.cli.output import echo_line, echo_wrapped
-
-if TYPE_CHECKING:
-    from mlbench.cli.budget import TimeForTurns
-    from mlbench.comparison.compare import Comparison, Judged
-    from mlbench.discovery import Plugins
-    from mlbench.planning.requests import RunRequest
-    from mlbench.records.run_record import RunRecord
-    from mlbench.reports.until_sure import TurnsAhead
-    from mlbench.running.turns import Maker
-    from mlbench.running.until_sure import CellId, CellInTurns
+from mlbench.cli.run_maker import run_one
+from mlbench.comparison.comparability import key_of
+from mlbench.comparison.compare import Comparison, Judged, cell_name
+from mlbench.comparison.confirmation import with_speeds
+from mlbench.comparison.kinds import SPEED
+from mlbench.comparison.measures import why_not_counted
+from mlbench.comparison.sequential import (
+    Outlook,
+    compare_pairs_so_far,
+    decisive_numbers,
+    is_settled,
+    measure_pair_noise,
+)
+from mlbench.discovery import Plugins
+from mlbench.planning.expected_times import KnownTimes, newest_runs
+from mlbench.planning.requests import RunRequest, resolve
+from mlbench.records.run_record import RunRecord
+from mlbench.records.store.selection import runs_like
+from mlbench.reports.units import plural
+from mlbench.reports.until_sure import TurnsAhead, outlook_line, unsettled_line
+from mlbench.running.turns import Maker, tags_of_turns
+from mlbench.running.until_sure import CellId, CellInTurns, measure_until_sure
 
 _QUESTION = "until sure"
 """Tells the runs of this question from those of others about the same runs (`turns.tags_of_turns`)."""
@@ -47,8 +59,6 @@ class UntilSure:
         Raises:
             IncomparableRunsError: runs of the two sides differ in something that is not listed.
         """
-        from mlbench.running.until_sure import measure_until_sure
-
         self._announce(self._find_open())
         try:
             measure_until_sure(self.cells, self._find_open, time.monotonic() + self.budget.left_s)
@@ -65,8 +75,6 @@ class UntilSure:
         Raises:
             IncomparableRunsError: runs of the two sides differ in something that is not listed.
         """
-        from mlbench.comparison.sequential import compare_pairs_so_far
-
         by_side: dict[int, list[CellInTurns]] = {}
         for cell in self.cells:
             if cell.by_number and not cell.error:
@@ -80,15 +88,11 @@ class UntilSure:
 
     def put_into(self, comparisons: Sequence[Comparison]) -> list[Comparison]:
         """Return the comparisons of all sides with the speeds that turns measured."""
-        from mlbench.comparison.confirmation import with_speeds
-
         found = self.comparisons
         return [with_speeds(each, found.get(side)) for side, each in enumerate(comparisons)]
 
     def close(self) -> None:
         """Print what a further hour would show of the cells that have no verdict, and the command that goes on."""
-        from mlbench.reports.until_sure import unsettled_line
-
         comparisons = self.comparisons
         left = [cell for cell in self.cells if not self._is_told(cell, comparisons)]
         more = [cell for cell in left if not cell.why_lost and cell.id not in self._hopeless]
@@ -103,8 +107,6 @@ class UntilSure:
 
     def _announce(self, open_now: Collection[CellId]) -> None:
         """Print what the budget can show of each cell without a verdict."""
-        from mlbench.reports.until_sure import outlook_line
-
         comparisons = self.comparisons
         left = [cell for cell in self.cells if cell.id in open_now]
         for cell in left:
@@ -117,8 +119,6 @@ class UntilSure:
 
     def _find_open(self) -> Collection[CellId]:
         """Return the cells without a verdict that turns could give; say how much a pair differs once that is known."""
-        from mlbench.reports.until_sure import outlook_line
-
         comparisons = self.comparisons
         found = [cell for cell in self.cells if self._is_open(cell, comparisons)]
         for cell in found:
@@ -136,14 +136,10 @@ class UntilSure:
         return cell.id not in self._hopeless and not self._is_told(cell, comparisons)
 
     def _is_told(self, cell: CellInTurns, comparisons: Mapping[int, Comparison]) -> bool:
-        from mlbench.comparison.sequential import is_settled
-
         return is_settled(self._numbers(cell, comparisons))
 
     def _numbers(self, cell: CellInTurns, comparisons: Mapping[int, Comparison]) -> list[Judged]:
         """Return the numbers of a cell that decide."""
-        from mlbench.comparison.sequential import decisive_numbers
-
         cells = comparisons[cell.id.side].cells if cell.id.side in comparisons else ()
         return [
             each for its in cells if its.key == cell.id.key for each in decisive_numbers(its, cell.pairs, cell.asked)
@@ -153,11 +149,6 @@ class UntilSure:
         self, cell: CellInTurns, left: Sequence[CellInTurns], comparisons: Mapping[int, Comparison]
     ) -> TurnsAhead:
         """Return what is known of the turns of a cell to come, beside those of others."""
-        from mlbench.comparison.kinds import SPEED
-        from mlbench.comparison.sequential import Outlook
-        from mlbench.reports.units import plural
-        from mlbench.reports.until_sure import TurnsAhead
-
         tests = len([each for each in self.cells if each.id.side == cell.id.side])
         numbers = [each for each in self._numbers(cell, comparisons) if each.spread]
         outlook, known_by, margin = None, "", self.margins[SPEED.name]
@@ -202,13 +193,6 @@ def plan_cells(
         results: earlier runs there show how much a pair differs.
         first_side: the number of the first new side.
     """
-    from mlbench.comparison.comparability import key_of
-    from mlbench.comparison.compare import cell_name
-    from mlbench.comparison.sequential import measure_pair_noise
-    from mlbench.planning.expected_times import KnownTimes, newest_runs
-    from mlbench.records.store.selection import runs_like
-    from mlbench.running.until_sure import CellId, CellInTurns
-
     like: dict[tuple[str, ...], list[RunRecord]] = {key_of(run, ()): [] for _, runs in kinds for run in runs}
     for run in runs_like(results, [run for _, runs in kinds for run in runs]):
         like.get(key_of(run, ()), []).append(run)
@@ -232,9 +216,6 @@ def plan_cells(
 
 def makers_here(requests: Sequence[RunRequest], records: Sequence[RunRecord]) -> tuple[Maker, Maker]:
     """Return how this installation makes the runs of both sides, under tags of this question about these runs."""
-    from mlbench.discovery import Plugins
-    from mlbench.running.turns import tags_of_turns
-
     plugins = Plugins.discover()
     tags = tags_of_turns(_QUESTION, *records)
     base, new = (maker_here(replace(each, tag=tag), plugins) for each, tag in zip(requests, tags, strict=True))
@@ -243,10 +224,6 @@ def makers_here(requests: Sequence[RunRequest], records: Sequence[RunRecord]) ->
 
 def maker_here(request: RunRequest, plugins: Plugins) -> Maker:
     """Return a request with this installation's way to make its runs."""
-    from mlbench.cli.run_maker import run_one
-    from mlbench.planning.requests import resolve
-    from mlbench.running.turns import Maker
-
     resolved = resolve(request, plugins)
     return Maker(
         request=resolved, run=lambda each: run_one(replace(resolved, tag=each.tag, repeat=each.repeat), plugins)
@@ -255,6 +232,4 @@ def maker_here(request: RunRequest, plugins: Plugins) -> Maker:
 
 def _count_pairs(cell: CellInTurns) -> int:
     """Return how many of a cell's pairs count."""
-    from mlbench.comparison.measures import why_not_counted
-
     return sum(not any(map(why_not_counted, pair)) for pair in cell.pairs)

@@ -10,6 +10,9 @@ import click
 from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import results_option, word_options
 from mlbench.cli.output import echo_line
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.version import __version__
 
 if TYPE_CHECKING:
     from mlbench.settings.layers import OwnWord
@@ -24,13 +27,10 @@ def command(run: str, results: Path, word: OwnWord) -> int:
 
     Values found only in the record, such as energy and the machine, are listed with the reason.
     """
-    from mlbench.discovery import Plugins
-    from mlbench.errors import UsageError
     from mlbench.measurement.verification import verify
     from mlbench.planning.repeats import check_scoring
     from mlbench.records.run_record import FORMAT, read
     from mlbench.records.store.run_folder import find_run
-    from mlbench.version import __version__
 
     folder = find_run(results, run).resolve()
     record = read(folder)

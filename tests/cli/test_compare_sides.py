@@ -52,7 +52,7 @@ def made(monkeypatch, a_run):
             environment=observe_environment(),
         )
 
-    monkeypatch.setattr("mlbench.running.runner.run_benchmark", run_here)
+    monkeypatch.setattr("mlbench.cli.run_maker.run_benchmark", run_here)
     return requests
 
 

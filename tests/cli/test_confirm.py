@@ -65,7 +65,7 @@ def other_mlbench(a_run, tmp_path, monkeypatch):
             result=a_run().result.model_dump() | {"value": 88},
         )
 
-    monkeypatch.setattr("mlbench.running.runner.run_benchmark", run_here)
+    monkeypatch.setattr("mlbench.cli.run_maker.run_benchmark", run_here)
     script = tmp_path / "other_mlbench.py"
     script.write_text(
         """import json, pathlib, sys, uuid
@@ -161,7 +161,7 @@ def test_a_run_in_turns_that_cannot_be_stored_ends_with_one_line(
     def refuse(request, plugins, on_progress, **how):
         raise UnstoredRunError("run folder cannot be stored: No space left on device.", hint="", record=a_run())
 
-    monkeypatch.setattr("mlbench.running.runner.run_benchmark", refuse)
+    monkeypatch.setattr("mlbench.cli.run_maker.run_benchmark", refuse)
     mlbench("baseline", "save", "good", "night-20")
     for workload in ROUNDS:
         nights_of_four(workload, 0, 88)

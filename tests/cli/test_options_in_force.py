@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from invoking import invoke, refusal
 
+from mlbench.cli import run_maker
 from mlbench.conformance.isolated import Finding
 from mlbench.records.machine.noise import Noise
 from mlbench.records.published import select_published
 from mlbench.records.store.baselines import save_baseline
-from mlbench.running import runner
 from mlbench.running.runner import UnstoredRunError
 
 
@@ -57,7 +57,7 @@ def made(a_run, monkeypatch):
         requests.append((request.workload, request.scenario, request.repeat))
         return a_run(workload=request.workload, scenario=request.scenario)
 
-    monkeypatch.setattr("mlbench.running.runner.run_benchmark", note)
+    monkeypatch.setattr("mlbench.cli.run_maker.run_benchmark", note)
     return requests
 
 
@@ -76,7 +76,7 @@ def given(a_run, a_failure, monkeypatch):
                 raise UnstoredRunError("no space left.", hint="Make room.", record=a_run())
             return records[end]
 
-        monkeypatch.setattr("mlbench.running.runner.run_benchmark", give)
+        monkeypatch.setattr("mlbench.cli.run_maker.run_benchmark", give)
         return left
 
     return given
@@ -303,14 +303,14 @@ def test_the_doctor_says_whether_the_machine_is_quiet(spread, word):
     ],
 )
 def test_runs_that_were_made_before_an_interrupt_are_printed_with_how_to_go_on(mlbench, made, monkeypatch, words, said):
-    note = runner.run_benchmark
+    note = run_maker.run_benchmark
 
     def press_in_the_third(*request, **how):
         if len(made) == 2:
             raise KeyboardInterrupt
         return note(*request, **how)
 
-    monkeypatch.setattr("mlbench.running.runner.run_benchmark", press_in_the_third)
+    monkeypatch.setattr("mlbench.cli.run_maker.run_benchmark", press_in_the_third)
     done = mlbench("run", *words)
     assert done.exit_code == 130
     assert done.stdout.count(" samples/s ") == 2
@@ -326,7 +326,7 @@ def test_options_that_are_not_given_have_the_defaults_of_the_settings_file(mlben
     (results.parent / "own.toml").write_text('[defaults]\nbackend = "null"\ntier = "dev"\n')
     monkeypatch.setenv("MLBENCH_SETTINGS", str(results.parent / "own.toml"))
     records = []
-    monkeypatch.setattr("mlbench.running.runner.run_benchmark", lambda request, *others, **how: records.append(request))
+    monkeypatch.setattr("mlbench.cli.run_maker.run_benchmark", lambda request, *others, **how: records.append(request))
     assert mlbench("run", "resnet50", "--scenario", "Offline").exit_code == 1
     assert mlbench("run", "resnet50", "--scenario", "Offline", "--backend", "onnxruntime", "--tier", "smoke")
     assert [(each.backend, str(each.tier)) for each in records] == [("null", "dev"), ("onnxruntime", "smoke")]

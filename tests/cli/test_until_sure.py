@@ -62,7 +62,7 @@ def made(monkeypatch, store):
         stop_after, broken = None, ()
 
     made = Made()
-    monkeypatch.setattr("mlbench.running.runner.run_benchmark", run_here)
+    monkeypatch.setattr("mlbench.cli.run_maker.run_benchmark", run_here)
     return made
 
 
