@@ -140,6 +140,7 @@ def _carry_out(plan: CurvePlan, plugins: Plugins, *, budget_s: float, fresh: boo
     from mlbench.records.store.run_folder import make_results_folder
     from mlbench.reports.curve import curve_points
     from mlbench.tuner.curve import measure_curve
+    from mlbench.tuner.trial_maker import TrialMaker
 
     def show(record: RunRecord, is_stored: bool) -> None:
         (point,) = curve_points([record])
@@ -147,7 +148,7 @@ def _carry_out(plan: CurvePlan, plugins: Plugins, *, budget_s: float, fresh: boo
         echo_line(f"{point.name}: {point.problem or 'valid'}{source}  [{record.run_id}]", to_stderr=True)
 
     make_results_folder(plan.at_a_rate.base.results)
-    return measure_curve(plan, plugins, ProgressingMaker(plugins), budget_s=budget_s, fresh=fresh, on_point=show)
+    return measure_curve(plan, plugins, TrialMaker(ProgressingMaker(plugins), budget_s, fresh), show)
 
 
 def _print(plan: CurvePlan, outcome: CurveOutcome, *, as_json: bool) -> int:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from mlbench.cli.completions import offer_workloads
-from mlbench.cli.fetch_progress import FetchProgress
 from mlbench.cli.output import echo, echo_heading, echo_json, echo_line
 from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.errors import UsageError
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.workload import Workload
     from mlbench.discovery import Plugins
     from mlbench.fetching.plan import PlannedArtifact, WorkloadPlan
+
 
 INDENT = 4
 
@@ -160,3 +164,51 @@ def _format_bytes(count: int) -> str:
         if count >= size:
             return f"{count / size:.3g} {unit}" if count < 1000 * size else f"{count / size:.0f} {unit}"
     return f"{count} B"
+
+
+QUIET_PERIOD_S = 60.0
+
+
+class FetchProgress:
+    """Shows the current artifact and the bytes received."""
+
+    def __init__(self, total_bytes: int, *, quiet_period_s: float = QUIET_PERIOD_S) -> None:
+        """Start to show progress; the total may be an estimate."""
+        console = Console(stderr=True)
+        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        self._bar = Progress(TextColumn("{task.description}"), *columns, console=console, transient=True)
+        self._task = self._bar.add_task("", total=total_bytes or None)
+        self._has_terminal = console.is_interactive
+        self._quiet_period_s = quiet_period_s
+        self._printed_s = time.monotonic()
+        self._total_bytes = total_bytes
+        self._come_bytes = 0
+        self._step = ""
+        self._counting = threading.Lock()
+
+    def __enter__(self) -> Self:
+        if self._has_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._has_terminal:
+            self._bar.stop()
+
+    def on_step(self, step: str) -> None:
+        """Show the name of a step that begins."""
+        self._step = step
+        self._bar.update(self._task, description=step)
+        if not self._has_terminal:
+            echo_line(step, to_stderr=True)
+
+    def on_bytes(self, count: int) -> None:
+        """Count received bytes; several threads call it."""
+        with self._counting:
+            self._come_bytes += count
+            self._bar.advance(self._task, count)
+            now = time.monotonic()
+            if self._has_terminal or now - self._printed_s < self._quiet_period_s:
+                return
+            self._printed_s = now
+        echo_line(f"{self._step}: {self._come_bytes / 1e9:.1f} of {self._total_bytes / 1e9:.1f} GB", to_stderr=True)

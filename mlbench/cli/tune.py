@@ -118,7 +118,7 @@ def command(
 def _print_plan(plan: TunePlan, plugins: Plugins, *, as_json: bool, fresh: bool) -> None:
     from mlbench.cli.tune_settings import searched_name
     from mlbench.reports.tune import plan_line
-    from mlbench.tuner.remaining import remaining_of
+    from mlbench.tuner.find_rate import remaining_of
 
     left = remaining_of(plan, plugins, fresh=fresh)
     if as_json:
@@ -130,7 +130,7 @@ def _print_plan(plan: TunePlan, plugins: Plugins, *, as_json: bool, fresh: bool)
 
 def _check_budget(plan: TunePlan, plugins: Plugins, budget_s: float, *, fresh: bool) -> None:
     """Raise `UsageError` for a budget that is too short to find a rate."""
-    from mlbench.tuner.remaining import remaining_of
+    from mlbench.tuner.find_rate import remaining_of
 
     if budget_s == float("inf"):
         return
@@ -147,12 +147,13 @@ def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool
     from mlbench.records.store.run_folder import make_results_folder
     from mlbench.reports.tune import trial_line
     from mlbench.tuner.find_rate import find_rate
+    from mlbench.tuner.trial_maker import TrialMaker
 
     def show(observation: RateObservation, is_stored: bool) -> None:
         echo_line(trial_line(observation, is_stored=is_stored), to_stderr=True)
 
     make_results_folder(plan.base.results)
-    return find_rate(plan, plugins, ProgressingMaker(plugins), budget_s=budget_s, fresh=fresh, on_observation=show)
+    return find_rate(plan, plugins, TrialMaker(ProgressingMaker(plugins), budget_s, fresh), show)
 
 
 def _save(plan: TunePlan, outcome: TuneOutcome) -> Path:
@@ -197,7 +198,7 @@ def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json:
 def _higher(outcome: TuneOutcome, results: Path) -> RunRecord | None:
     """Return the valid stored run of the highest rate above the one that was found."""
     from mlbench.records.store.selection import runs_like
-    from mlbench.tuner.higher_run import highest_run_above
+    from mlbench.tuner.find_rate import highest_run_above
 
     if not outcome.records:
         return None

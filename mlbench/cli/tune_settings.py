@@ -21,6 +21,7 @@ from mlbench.reports.units import rough_time
 from mlbench.system.folders import tuned_settings_file
 from mlbench.tuner.find_settings import SettingsOutcome, TriedSettings, find_settings
 from mlbench.tuner.settings_plan import SettingsPlan, values_to_save
+from mlbench.tuner.trial_maker import TrialMaker
 from mlbench.tuner.tuned_settings import check_place, save_entry
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ def tune_settings(
         echo_line(line, to_stderr=True)
 
     make_results_folder(plan.base.results)
-    maker = ProgressingMaker(plugins)
-    outcome = find_settings(plan, plugins, maker, budget_s=budget_s, fresh=fresh, on_trial=show)
+    outcome = find_settings(plan, plugins, TrialMaker(ProgressingMaker(plugins), budget_s, fresh), show)
     saved = _save(plan, outcome) if save and outcome.best else None
     _print(plan, outcome, saved, as_json=as_json)
     return 0 if outcome.best else 1

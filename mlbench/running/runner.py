@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -24,8 +24,16 @@ from mlbench.execution.processes.isolation import (
     call_isolated,
     tail_of,
 )
-from mlbench.execution.stage_times import WARM_UP
-from mlbench.measurement.evidence import JudgeRequest, MeasuredRun, ProcessorTime
+from mlbench.execution.stage_times import WARM_UP, StageTimes
+from mlbench.measurement.evidence import (
+    Burst,
+    BurstBegins,
+    BurstEnds,
+    JudgeRequest,
+    MeasuredRun,
+    Overseen,
+    ProcessorTime,
+)
 from mlbench.measurement.other_work import ELSEWHERE
 from mlbench.planning.requests import ResolvedRequest
 from mlbench.records.run_outcome import JudgedPart, RunOutcome
@@ -34,9 +42,9 @@ from mlbench.records.store.run_folder import Claim, RunFolder, remove_abandoned
 from mlbench.rules.facts import TimedAnswers
 from mlbench.running.lane_log import LanePlace
 from mlbench.running.notices import asking_plugins, run_notices
-from mlbench.running.overseeing import Overseer
 from mlbench.running.started_run import COUNT_PROCESSOR_TIME, JUDGE, MEASURE, SCORE_TIMED, StartedRun
 from mlbench.running.telemetry import Telemetry
+from mlbench.wire.load_progress import LoadProgress
 from mlbench.wire.progress import ProgressMessage
 
 _Answer = TypeVar("_Answer")
@@ -211,3 +219,41 @@ def _limits(started: StartedRun) -> ProcessLimits:
         free_bytes=stay.lane.free_bytes if stay else None,
         place=stay.place if stay else ANYWHERE,
     )
+
+
+class Overseer:
+    """Notes a run's progress as it arrives."""
+
+    def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self.stages = StageTimes()
+        self._clock_ns = clock_ns
+        self._bursts: list[Burst] = []
+        self._began_ns: int | None = None
+        self._answered = self._first_ns = self._last_ns = 0
+
+    def note(self, progress: ProgressMessage) -> None:
+        """Take a message; what is odd about it is left out."""
+        now_ns = self._clock_ns()
+        self.stages.enter(progress.stage)
+        if progress.stage == "performance" and (test := progress.read(LoadProgress)):
+            self._note_answers(test.counts.answered, now_ns)
+        if progress.read(BurstBegins):
+            self._began_ns = now_ns
+        elif (end := progress.read(BurstEnds)) and self._began_ns is not None:
+            self._bursts.append(Burst(kind=end.kind, said_ns=end.lasted_ns, lasted_ns=now_ns - self._began_ns))
+            self._began_ns = None
+
+    def _note_answers(self, answered: int, now_ns: int) -> None:
+        """Note when samples were answered; a test that is made again begins anew."""
+        if answered == self._answered:
+            return
+        if answered < self._answered or not self._answered:
+            self._first_ns = now_ns
+        self._answered, self._last_ns = answered, now_ns
+
+    @property
+    def seen(self) -> Overseen:
+        """Return what was noted so far."""
+        return Overseen(
+            stages_ns=self.stages.end(), bursts=tuple(self._bursts), answering_ns=self._last_ns - self._first_ns
+        )

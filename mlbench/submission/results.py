@@ -27,13 +27,13 @@ from mlbench.records.run_record import AccuracyRecord, ResultRecord, RunRecord, 
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.records.store.run_folder import new_run_id
 from mlbench.records.work_record import EnergyRecord
+from mlbench.rules.official import WorkloadRules
 from mlbench.submission.accuracy import AccuracyTest
 from mlbench.submission.counts import count_samples, make_result
 from mlbench.submission.power import SPL, read_power
 from mlbench.submission.sources import Sources, Unread, read_sources
 from mlbench.submission.systems import UNKNOWN, environment_of, runtime_of
 from mlbench.submission.tree import DETAIL, ResultEntry
-from mlbench.submission.units import summary_unit
 from mlbench.submission.verdict import judge_result
 from mlbench.system.documents import refuse_odd_values
 from mlbench.version import __version__
@@ -184,3 +184,20 @@ class _LoggedLoad:
             samples_per_query=values.get("effective_samples_per_query"),
             target_qps=values.get("effective_target_qps") if sends_rate else None,
         )
+
+
+def summary_unit(rules: WorkloadRules, scenario: Scenario) -> str:
+    """Return the unit that the summary of a workload's round prints: ``Tokens/s``, ``Latency (ms)``.
+
+    Source: submission checkers, ``special_unit_dict`` and ``SPECIAL_UNIT_DICT``.
+    """
+    units, name = rules.round.units, scenario.official
+    if printed := units.printed.get(rules.name, {}).get(name):
+        return printed
+    if not scenario.higher_is_better:
+        return "Latency (s)" if rules.name in units.seconds else "Latency (ms)"
+    if rules.name in units.tokens:
+        return "Tokens/s"
+    if rules.name in units.tasks:
+        return "Tasks/s"
+    return "Queries/s" if scenario.sends_rate else "Samples/s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -11,11 +12,41 @@ from mlbench.errors import InvalidRunError, UsageError
 from mlbench.planning.requests import ResolvedRequest, resolve
 from mlbench.records.run_record import RunRecord
 from mlbench.tuner.find_rate import samples_per_s
-from mlbench.tuner.search.curve_rates import curve_rates
-from mlbench.tuner.stored_trials import StoredTrials
-from mlbench.tuner.trial_maker import OverBudgetError, RunMaker, TrialMaker
+from mlbench.tuner.trial_maker import OverBudgetError, StoredTrials, TrialMaker
 from mlbench.tuner.trial_runs import asking, check_completed
 from mlbench.tuner.tune_plan import AROUND_S, SEARCHED, TunePlan, TuneRequest, plan_tune
+
+_RANGE = 16
+"""The highest rate over the lowest."""
+
+LEAST, USUAL, MOST = 4, 7, 32
+"""Points of a curve: those that are always there, the draft's least number, and its largest."""
+
+_DIGITS = 3
+
+
+def mandatory_points(lowest: int, highest: int) -> tuple[int, int, int, int]:
+    """Return the four loads that each curve has: the ends, and two that are spaced by powers of two.
+
+    Source: the draft rules of MLPerf Endpoints: I = log2(Cmax - Cmin) / 3, low = round(Cmin + 2^I),
+    medium = round(Cmin + 2^(2 I)).
+    """
+    step = math.log2(highest - lowest) / 3
+    return lowest, round(lowest + 2**step), round(lowest + 2 ** (2 * step)), highest
+
+
+def curve_rates(most_per_s: float, points: int = USUAL) -> tuple[float, ...]:
+    """Return the rates of a curve, ascending: the four mandatory ones, and others that halve the widest gap left.
+
+    Args:
+        most_per_s: what the system completes with all samples at once, above 0.
+        points: how many, `LEAST` to `MOST`.
+    """
+    shares = [load / _RANGE for load in mandatory_points(1, _RANGE)]
+    while len(shares) < points:
+        gap = max(range(len(shares) - 1), key=lambda index: (shares[index + 1] - shares[index], index))
+        shares.insert(gap + 1, (shares[gap] + shares[gap + 1]) / 2)
+    return tuple(float(f"{share * most_per_s:.{_DIGITS}g}") for share in shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,30 +109,16 @@ def plan_curve(request: TuneRequest, plugins: Plugins, *, points: int, repeats: 
     return CurvePlan(at_a_rate=plan, at_once=at_once, points=points, repeats=repeats)
 
 
-def measure_curve(  # noqa: PLR0913 - a curve has these parts
-    plan: CurvePlan,
-    plugins: Plugins,
-    make: RunMaker,
-    *,
-    budget_s: float = float("inf"),
-    fresh: bool = False,
-    on_point: Callable[[RunRecord, bool], None] = lambda record, is_stored: None,
+def measure_curve(
+    plan: CurvePlan, plugins: Plugins, maker: TrialMaker, on_point: Callable[[RunRecord, bool], None]
 ) -> CurveOutcome:
-    """Make the runs of a curve, but those that are stored.
-
-    Args:
-        plan: the curve.
-        plugins: those installed.
-        make: makes a run.
-        budget_s: no run is begun that would probably end later.
-        fresh: use no stored runs.
-        on_point: told of each run, and whether it was stored.
+    """Make the runs of a curve, but those that are stored; ``on_point`` gets each run, and whether it was stored.
 
     Raises:
         InvalidRunError: the run with all samples at once failed, or completed nothing.
         MlbenchError: as `run_benchmark`.
     """
-    maker, found = TrialMaker(make, StoredTrials(fresh=fresh), budget_s), list[RunRecord]()
+    found: list[RunRecord] = []
 
     def measure(point: _PlannedPoint) -> bool:
         try:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from mlbench.comparison.comparability import differences
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
 from mlbench.planning.requests import ResolvedRequest
+from mlbench.records.facts import ENDS_INVALID_RUNS
 from mlbench.records.run_record import RunRecord
+from mlbench.running.turns import why_not_again
 from mlbench.toolkit.rate_search import RateFound, RateNotFound, RateObservation, RateSearch, RateTrial
-from mlbench.tuner.stored_trials import StoredTrials
-from mlbench.tuner.trial_maker import OverBudgetError, RunMaker, TrialMaker
+from mlbench.tuner.trial_maker import OverBudgetError, TrialMaker
 from mlbench.tuner.trial_runs import TrialRuns, check_completed
-from mlbench.tuner.tune_plan import TunePlan
+from mlbench.tuner.tune_plan import SEARCHED, TunePlan
 
 _BEGIN = 0.75
 """The first probe's share of the throughput with everything at once."""
@@ -39,30 +42,17 @@ class TuneOutcome:
     """The records of the runs that show the rate."""
 
 
-def find_rate(  # noqa: PLR0913 - a search has these parts
-    plan: TunePlan,
-    plugins: Plugins,
-    make: RunMaker,
-    *,
-    budget_s: float = float("inf"),
-    fresh: bool = False,
-    on_observation: Callable[[RateObservation, bool], None] = lambda observation, is_stored: None,
+def find_rate(
+    plan: TunePlan, plugins: Plugins, maker: TrialMaker, on_observation: Callable[[RateObservation, bool], None]
 ) -> TuneOutcome:
     """Search for the highest rate at which runs are valid again.
 
-    Args:
-        plan: what to search for.
-        plugins: those installed.
-        make: makes a run; stored ones are used instead where they fit.
-        budget_s: no run is begun that would probably end later.
-        fresh: use no stored runs.
-        on_observation: told the result of each trial, and whether it was stored.
+    ``on_observation`` gets the result of each trial, and whether it was stored.
 
     Raises:
         InvalidRunError: a run failed, or is INVALID for a reason that no rate changes.
         MlbenchError: as `run_benchmark`.
     """
-    maker = TrialMaker(make, StoredTrials(fresh=fresh), budget_s)
     return _Tune(plan, TrialRuns(plan, plugins), maker, on_observation).carry_out()
 
 
@@ -154,3 +144,74 @@ def samples_per_s(record: RunRecord) -> float:
     assert record.result
     longest_ns = record.result.latency_ns.get("max_latency", 0)
     return record.samples.get("issued", 0) / longest_ns * 1e9 if longest_ns else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remaining:
+    """The rest of a search."""
+
+    least_s: float
+    usual_s: float
+    stored: int
+    """Runs that are there."""
+    is_done: bool
+    """Whether the stored runs show a rate already."""
+
+
+class _NotStoredError(Exception):
+    pass
+
+
+def remaining_of(plan: TunePlan, plugins: Plugins, *, fresh: bool = False) -> Remaining:
+    """Follow a search through its stored runs, and return what is left of it; nothing runs.
+
+    Raises:
+        InvalidRunError: a stored run is INVALID for a reason that no rate changes.
+    """
+    used = Counter[bool]()
+
+    def refuse(request: ResolvedRequest, what: str, seconds: float) -> RunRecord:
+        raise _NotStoredError
+
+    try:
+        find_rate(plan, plugins, TrialMaker(refuse, fresh=fresh), lambda each, is_stored: used.update([each.is_full]))
+        is_done = True
+    except _NotStoredError:
+        is_done = False
+    stored = used.total()
+    if is_done:
+        return Remaining(least_s=0.0, usual_s=0.0, stored=stored, is_done=True)
+    return Remaining(
+        least_s=plan.seconds_left(probes=used[False], runs=used[True], is_least=True),
+        usual_s=plan.seconds_left(probes=used[False], runs=used[True], is_least=False),
+        stored=stored,
+        is_done=False,
+    )
+
+
+_MAY_DIFFER = (SEARCHED, *ENDS_INVALID_RUNS)
+
+
+def highest_run_above(shown: RunRecord, others: Sequence[RunRecord]) -> RunRecord | None:
+    """Return the run at the highest rate above that of a run that shows the sustained rate; None if there is none.
+
+    Args:
+        shown: a full run at the rate that was found.
+        others: stored runs. Only those count that are valid, do not miss their accuracy target, and differ in nothing
+            but the rate: conditions, settings, machine and software.
+    """
+    higher = [each for each in others if _rate(each) > _rate(shown) and _is_alike(each, shown)]
+    return max(higher, key=_rate, default=None)
+
+
+def _rate(record: RunRecord) -> float:
+    return record.arrivals_per_s or 0.0
+
+
+def _is_alike(record: RunRecord, shown: RunRecord) -> bool:
+    """Return whether a run's verdict speaks for the conditions of another."""
+    if record.status != "completed" or not record.verdict or not record.verdict.is_valid:
+        return False
+    if record.verdict.is_accurate is False or why_not_again(record, shown.environment):
+        return False
+    return all(each.fact in _MAY_DIFFER for each in differences(shown, record, across=_MAY_DIFFER))

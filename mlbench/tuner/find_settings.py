@@ -10,8 +10,7 @@ from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
 from mlbench.tuner.search.settings_search import Finalist, SettingsTrial, search_settings
 from mlbench.tuner.settings_plan import SettingsPlan
-from mlbench.tuner.stored_trials import StoredTrials
-from mlbench.tuner.trial_maker import OverBudgetError, RunMaker, TrialMaker
+from mlbench.tuner.trial_maker import OverBudgetError, TrialMaker
 from mlbench.tuner.trial_runs import check_completed
 
 
@@ -51,30 +50,16 @@ class SettingsOutcome:
         return tuple(each.record for each in same if each.record)
 
 
-def find_settings(  # noqa: PLR0913 - a search has these parts
-    plan: SettingsPlan,
-    plugins: Plugins,
-    make: RunMaker,
-    *,
-    budget_s: float = float("inf"),
-    fresh: bool = False,
-    on_trial: Callable[[TriedSettings], None] = lambda tried: None,
+def find_settings(
+    plan: SettingsPlan, plugins: Plugins, maker: TrialMaker, on_trial: Callable[[TriedSettings], None]
 ) -> SettingsOutcome:
-    """Search for the settings with the best result.
-
-    Args:
-        plan: what to search for.
-        plugins: those installed.
-        make: makes a run; stored ones are used instead where they fit.
-        budget_s: no run is begun that would probably end later.
-        fresh: use no stored runs.
-        on_trial: told the result of each trial.
+    """Search for the settings with the best result; ``on_trial`` gets the result of each trial.
 
     Raises:
         InvalidRunError: the run with today's settings failed.
         MlbenchError: as `run_benchmark`, of today's settings.
     """
-    trials = _Trials(plan, plugins, TrialMaker(make, StoredTrials(fresh=fresh), budget_s), on_trial)
+    trials = _Trials(plan, plugins, maker, on_trial)
     try:
         finalists = tuple(search_settings(plan.knobs, plan.start, trials.measure))
     except OverBudgetError:

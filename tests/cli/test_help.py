@@ -22,7 +22,7 @@ from mlbench.discovery import Plugins
 
 CLI = Path(main.callback.__code__.co_filename).parent
 NO_COMMANDS = {
-    *("__init__", "completions", "examples", "fetch_progress", "options", "output", "progress", "run_maker"),
+    *("__init__", "completions", "examples", "options", "output", "progress", "run_maker"),
     *("axis_options", "backends_in_turns", "budget", "confirm", "until_sure"),
     "submit_build",
     "submit_plan",

@@ -15,7 +15,7 @@ from mlbench.measurement.evidence import Burst, BurstBegins, BurstEnds, Evidence
 from mlbench.measurement.judge import log_faults, timed_from_outside
 from mlbench.measurement.timed_answers import compare_timed
 from mlbench.rules.facts import SpotCheck
-from mlbench.running.overseeing import Overseer
+from mlbench.running.runner import Overseer
 from mlbench.wire.load_progress import Demand, LoadProgress, SampleCounts
 from mlbench.wire.progress import ProgressMessage
 

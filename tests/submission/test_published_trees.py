@@ -13,9 +13,9 @@ from mlbench.records.published import RESULTS, table
 from mlbench.records.store.run_folder import runs_in
 from mlbench.rules.official import recognise_round, round_named
 from mlbench.rules.round_files import known_rounds
-from mlbench.submission.demands import category
 from mlbench.submission.importing import import_tree
 from mlbench.submission.tree import ResultEntry, benchmark_of, scenario_of
+from mlbench.submission.verdict import category
 
 TREES = Path(__file__).parents[1] / "data" / "submission"
 

@@ -1,5 +1,6 @@
 """What the trials of a search of settings count for."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from mlbench import InvalidRunError, UsageError
 from mlbench.tuner.find_settings import find_settings
 from mlbench.tuner.search.settings_search import Knob, KnobValues
+from mlbench.tuner.trial_maker import TrialMaker
 
 START = KnobValues({"execution.workers": 1})
 
@@ -32,20 +34,13 @@ class Plan(SimpleNamespace):
         return 1.0
 
 
-class Nothing:
-    def find(self, request):
-        return None
-
-
 @pytest.fixture
-def search(a_run, monkeypatch):
-    monkeypatch.setattr("mlbench.tuner.find_settings.StoredTrials", lambda fresh: Nothing())
-
-    def search(record_of, *values, **limits):
+def search(a_run):
+    def search(record_of, *values, budget_s=math.inf):
         def make(trial, what, seconds):
             return record_of(trial, a_run)
 
-        return find_settings(Plan(*values), None, make, **limits)
+        return find_settings(Plan(*values), None, TrialMaker(make, budget_s, fresh=True), lambda tried: None)
 
     return search
 

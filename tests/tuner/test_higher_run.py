@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.records.run_record import RunRecord, SettingRecord
-from mlbench.tuner.higher_run import highest_run_above
+from mlbench.tuner.find_rate import highest_run_above
 from mlbench.version import __version__
 
 STORED = Path(__file__).parents[1] / "data" / "records" / "resnet50-pytorch-Server.json"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from mlbench.contracts.load_pattern import LOAD_PATTERNS
 from mlbench.contracts.rules import DEFAULT_ROUND
+from mlbench.records.environment import Environment
 from mlbench.records.job_spec import transform_options
 from mlbench.records.run_record import RunRecord
-from mlbench.submission.building.configuration import mlperf_conf, user_conf
+from mlbench.rules.official import round_named
 from mlbench.submission.building.entries import BuiltEntry
-from mlbench.submission.building.network import network_lines, options_of_nodes, serve_commands
 from mlbench.submission.building.system import System
 from mlbench.submission.tree import MLPERF_CONF, USER_CONF, fill_place
 
@@ -111,3 +113,122 @@ def _calibration(record: RunRecord) -> str:
     given = record.settings.get("workload.calibration")
     files = f"Calibration files: {given.value}." if given and given.value else "No calibration files were given."
     return f"Precision {record.precision}, backend {record.backend}. {files}\n"
+
+
+_NS_PER_US = 1000
+_SOURCES = "`code/mlbench/mlbench/cluster` and `code/mlbench/mlbench/loadgen/network.py`"
+"""Where a tree has the query dispatch library."""
+
+
+def options_of_nodes(record: RunRecord) -> list[str]:
+    """Return how a command names the nodes of a run; none for a run without a network."""
+    if not (network := record.network):
+        return []
+    named = [word for each in network.nodes for word in ("--network", each.address)]
+    return [*named, "--connections", str(network.connections), *_certificate(record)]
+
+
+def serve_commands(record: RunRecord) -> str:
+    """Return the command that starts each node, a line each, with what was set there."""
+    lines = []
+    for each in record.network.nodes if record.network else ():
+        node = each.node
+        words = ["mlbench", "serve", node.workload, "--backend", node.backend, "--profile", node.profile]
+        words += ["--weights", node.weights, "--listen", each.address, "--name", node.name, *_certificate(record)]
+        for key, value in sorted(node.settings.items()):
+            words += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+        lines.append(f"{shlex.join(words)}\n")
+    return "".join(lines)
+
+
+def network_lines(record: RunRecord) -> Iterator[str]:
+    """Yield the lines about the machines of a run over a network: LoadGen's and the nodes."""
+    if not (network := record.network):
+        return
+    protocol = "TCP with TLS" if network.is_encrypted else "TCP"
+    yield from ("## Network", "")
+    yield f"Samples travel over {protocol}, {network.connections} connections to each node. The sources of the query"
+    yield from (f"dispatch library are in {_SOURCES}.", "")
+    yield f"- LoadGen: {_machine(record.environment)}"
+    for each in network.nodes:
+        round_trip_us = each.round_trip_ns / _NS_PER_US
+        yield (
+            f"- node `{each.node.name}` at {each.address}: {_machine(each.node.environment)}; "
+            f"round trip {round_trip_us:.0f} us, {each.samples} samples"
+        )
+    yield ""
+
+
+def _certificate(record: RunRecord) -> list[str]:
+    return ["--certificate", "FILE"] if record.network and record.network.is_encrypted else []
+
+
+def _machine(environment: Environment) -> str:
+    counted = Counter(each.name for each in environment.accelerators)
+    accelerators = ", ".join(f"{count}x {name}" for name, count in sorted(counted.items())) or "no accelerator"
+    return f"{environment.cpu.model}, {accelerators}, {environment.os}, {environment.kernel}"
+
+
+_NS_PER_MS = 10**6
+_KEYS = {
+    "server_target_qps": "target_qps",
+    "offline_expected_qps": "target_qps",
+    "server_coalesce_queries": "coalesce_queries",
+    "single_stream_expected_latency_ns": "target_latency",
+    "multi_stream_expected_latency_ns": "target_latency",
+    "multi_stream_samples_per_query": "samples_per_query",
+}
+"""LoadGen's key in the file, by the setting; a latency there is in milliseconds."""
+
+
+def mlperf_conf(record: RunRecord) -> str:
+    """Return ``mlperf.conf``: what the rules set, which mlbench sets without a file, in LoadGen's own form.
+
+    Source: LoadGen's test_settings_internal.cc, for the keys.
+    """
+    limits, scenario = record.limits, record.scenario_facts.loadgen
+    lines = [f"# LoadGen {record.loadgen_version}, run {record.run_id}: what the rules set."]
+    for name, value in record.seeds.model_dump().items() if record.seeds else ():
+        key = "qsl_rng_seed" if name == "qsl" else f"{name}_rng_seed"
+        lines.append(f"{_model(record)}.*.{key} = {value}")
+    lines.append(f"{_model(record)}.*.sample_concatenate_permutation = {int(limits.get('equal_issue') is True)}")
+    if record.scenario_facts.sends_rate:
+        lines += _latency_lines(record, scenario)
+    return "\n".join(lines) + "\n"
+
+
+def _model(record: RunRecord) -> str:
+    """Return LoadGen's name of what a run measured: the workload's, in some scenarios with a suffix."""
+    of = round_named(record.round)
+    name = next((each.name for each in of.workloads.values() if each.workload == record.workload), record.workload)
+    scenario = of.scenarios.get(record.scenario)
+    return name + (scenario.configuration_suffix if scenario else "")
+
+
+def _latency_lines(record: RunRecord, scenario: str) -> Iterator[str]:
+    named = {"server_latency_ms": "target_latency", "ttft_ms": "ttft_latency", "tpot_ms": "tpot_latency"}
+    for name, key in named.items():
+        if (value := record.limits.get(name)) is not None:
+            yield f"{_model(record)}.{scenario}.{key} = {value}"
+
+
+def user_conf(record: RunRecord) -> str:
+    """Return ``user.conf``: what the run set."""
+    scenario, load = record.scenario_facts.loadgen, record.load
+    values = {
+        "min_duration": load.get("min_duration_ms"),
+        "min_query_count": load.get("min_query_count"),
+        "performance_sample_count_override": load.get("performance_sample_count"),
+    }
+    for name, setting in LOAD_PATTERNS[scenario].settings.items():
+        found = load.get(name)
+        if isinstance(found, int | float):
+            is_time = setting.endswith("_ns")
+            values[_KEYS[setting]] = f"{found / _NS_PER_MS:.9g}" if is_time else found
+    lines = [f"# LoadGen {record.loadgen_version}, run {record.run_id}: what the run set."]
+    lines += [
+        f"{_model(record)}.{scenario}.{key} = {int(value) if isinstance(value, bool) else value}"
+        for key, value in values.items()
+        if value is not None
+    ]
+    return "\n".join(lines) + "\n"

@@ -13,14 +13,13 @@ from mlbench.records.run_record import ResultRecord, RuleRecord
 from mlbench.rules.round_parts import Category
 from mlbench.submission.checking.accuracy_folder import check_accuracy_folder
 from mlbench.submission.checking.findings import CheckedFolder, Reaction, TreeFinding
-from mlbench.submission.checking.folder_files import describe_difference
+from mlbench.submission.checking.folder_files import describe_difference, list_files
 from mlbench.submission.checking.implementations import check_equal_issue
-from mlbench.submission.checking.metered import check_power
 from mlbench.submission.checking.network_names import explain_name
 from mlbench.submission.checking.reactions import JudgedLog, reaction_to
 from mlbench.submission.checking.required import is_named_officially
 from mlbench.submission.counts import count_samples, make_result
-from mlbench.submission.power import SPL
+from mlbench.submission.power import SPL, read_watts
 from mlbench.submission.rounds import explain_other_round, find_round
 from mlbench.submission.scores import are_met_officially
 from mlbench.submission.sources import Sources, read_sources
@@ -28,6 +27,7 @@ from mlbench.submission.tree import (
     ACCURACY,
     ACCURACY_LOG,
     DETAIL,
+    SUMMARY,
     ResultEntry,
     benchmark_of,
     mapped_model,
@@ -191,3 +191,33 @@ def _file_findings(place: CheckedFolder, sources: Sources) -> Iterator[TreeFindi
         yield place.finding("accuracy_scores", f"accuracy/{ACCURACY}", message, reaction, is_note=is_open)
     yield from check_equal_issue(entry, sources.benchmark, sources.measured)
     yield from check_power(place)
+
+
+_POWER_FILES = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log")
+_METER_FILES = ("analyzer_table", "power_settings")
+"""Each with any ending, in the scenario's measurements folder or up to three levels above it."""
+
+
+def check_power(place: CheckedFolder) -> Iterator[TreeFinding]:
+    """Yield what is wrong with the files about power of a result that has any; the power group's script checks more.
+
+    Source: submission checker v4.1, ``check_power_dir`` and ``check_measurement_dir``.
+    """
+    entry = place.entry
+    if not entry.has_power:
+        return
+    performance = entry.performance.parent
+    if difference := describe_difference(performance / "power", _POWER_FILES):
+        yield place.finding("power_files", "performance/power", f"{difference}.")
+    if difference := describe_difference(performance / "ranging", (SUMMARY, DETAIL, SPL), (ACCURACY_LOG,)):
+        yield place.finding("ranging_files", "performance/ranging", f"{difference}.")
+    above = [entry.measurements, *entry.measurements.parents[:3]]
+    for wanted in _METER_FILES:
+        if not any(name.startswith(f"{wanted}.") for folder in above for name in list_files(folder)):
+            message = f"there is no {wanted}.* in the measurements folder, or up to three levels above it."
+            yield place.finding("meter_files", "", message)
+    try:
+        read_watts(entry.performance / SPL, read_damaged_detail(entry.performance / DETAIL))
+    except DataError as error:
+        message = error.message.replace(f"{entry.performance}/", "")
+        yield place.finding("power_readings", f"performance/run_1/{SPL}", message)

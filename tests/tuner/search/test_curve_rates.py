@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from mlbench.tuner.search.curve_rates import curve_rates, mandatory_points
+from mlbench.tuner.curve import curve_rates, mandatory_points
 
 
 def test_the_mandatory_points_are_those_of_the_drafts_formula():
