@@ -81,8 +81,6 @@ class Downloader:
             except TransferError as error:
                 failure = error
                 logger.info("%s: %s", url, error.reason)
-            finally:
-                part.close()
         others = f", the last of {len(file.urls)} addresses" if len(file.urls) > 1 else ""
         where = f" from {file.urls[-1]}{others}" if file.urls else ""
         raise DataError(

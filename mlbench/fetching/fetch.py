@@ -109,7 +109,7 @@ class Fetch:
         if artifact.convert:
             self._convert(artifact)
         elif artifact.hub:
-            self._from_hub(artifact)
+            self._bring(RemoteFile(path=artifact.destination, urls=(), digests=artifact.digests), artifact)
         elif not (artifact.unpack and self._is_unpacked(artifact)):
             files = self._files_of(artifact)
             if not self._bring_all(artifact, files):
@@ -143,7 +143,7 @@ class Fetch:
         if artifact.list_url:
             name = f".lists/{artifact.id.replace('/', '-')}.md5"
             listing = RemoteFile(path=name, urls=(artifact.list_url,), most_bytes=LIST_BYTES)
-            self._bring(listing)
+            self._bring(listing, artifact)
             return read_list(self.folder / name, artifact)
         return list(artifact.remote_files())
 
@@ -165,34 +165,28 @@ class Fetch:
                     self._stopping.set()
                     threads.shutdown(cancel_futures=True)
 
-                futures = [threads.submit(self._bring, file) for file in files]
+                futures = [threads.submit(self._bring, file, artifact) for file in files]
                 with undo_on_error(stop):
                     ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
                     for future in ended:
                         future.result()
             return True
-        return all([self._bring_by_hand(file) for file in files])
+        return all([self._bring(file, artifact) for file in files])
 
-    def _bring(self, file: RemoteFile) -> None:
-        """Bring a file to its place, unless it is there."""
-        pinned = self._pinned(file)
-        if self._is_there(file, pinned):
-            return
-        found = self._local.find(file, pinned)
-        if found:
-            self._local.copy(found, file, self.folder, pinned)
-        else:
-            assert self.downloader
-            self.downloader.download(file, pinned)
-
-    def _bring_by_hand(self, file: RemoteFile) -> bool:
+    def _bring(self, file: RemoteFile, artifact: Artifact) -> bool:
+        """Bring a file to its place, unless it is there; return False where a person must bring it."""
         pinned = self._pinned(file)
         if self._is_there(file, pinned):
             return True
         found = self._local.find(file, pinned)
+        if not found and artifact.hub:
+            found = fetch_from_hub(artifact, self.folder)
         if found:
             self._local.copy(found, file, self.folder, pinned)
-        return found is not None
+        elif not artifact.is_manual:
+            assert self.downloader
+            self.downloader.download(file, pinned)
+        return found is not None or not artifact.is_manual
 
     def _pinned(self, file: RemoteFile) -> Digest | None:
         entry = self.lock.files.get(f"{self.workload}/{file.path}")
@@ -257,16 +251,6 @@ class Fetch:
         finally:
             remove_tree(fresh)
         self._record_made(artifact, artifact.convert)
-
-    def _from_hub(self, artifact: Artifact) -> None:
-        file = RemoteFile(path=artifact.destination, urls=(), digests=artifact.digests)
-        pinned = self._pinned(file)
-        if self._is_there(file, pinned):
-            return
-        found = self._local.find(file, pinned)
-        if not found:
-            found = fetch_from_hub(artifact, self.folder)
-        self._local.copy(found, file, self.folder, pinned)
 
     def _record(self, file: FetchedFile) -> None:
         self.lock.add_file(

@@ -1,10 +1,9 @@
-"""A file while it comes in: a part file, a note of the version that it belongs to, and a checksum that follows."""
+"""A file while it comes in: a part file, a note of the version that it belongs to, and a checksum."""
 
 from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from mlbench.errors import DataError, StorageError
-from mlbench.fetching.digests import BLOCK_BYTES, start_digest
+from mlbench.fetching.digests import RunningHash, file_digest, start_digest
 from mlbench.fetching.sources import Digest
 from mlbench.system.documents import is_file, read_json_object
 
@@ -39,7 +38,7 @@ class PartFile:
         """
         self.file = folder / f"{path}{PART}"
         self._note = folder / f"{path}{NOTE}"
-        self._hash: _FollowingHash | None = None
+        self._hash: RunningHash | None = None
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -71,13 +70,13 @@ class PartFile:
 
     @contextmanager
     def appending(self, algorithm: str, final_bytes: int | None) -> Iterator[PartWriter]:
-        """Open the part at its end; its checksum is computed meanwhile, as far as the length it needs is known.
+        """Open the part at its end; the checksum of one that begins here is computed meanwhile, if its length is known.
 
         Raises:
             StorageError: it cannot be written.
         """
-        if not self._hash and (final_bytes is not None or algorithm != "git_blob_sha1"):
-            self._hash = _FollowingHash(self.file, algorithm, final_bytes or 0)
+        if not self.size_bytes and (final_bytes is not None or algorithm != "git_blob_sha1"):
+            self._hash = start_digest(algorithm, final_bytes or 0)
         try:
             opened = self.file.open("ab", buffering=0)
         except OSError as error:
@@ -87,22 +86,16 @@ class PartFile:
 
     def digest(self, algorithm: str) -> Digest:
         """Return the checksum of the whole part."""
-        following, self._hash = self._hash, None
-        following = following or _FollowingHash(self.file, algorithm, self.size_bytes)
-        return Digest(algorithm=algorithm, value=following.finish(self.size_bytes))
+        if not self._hash:
+            return file_digest(self.file, algorithm)
+        return Digest(algorithm=algorithm, value=self._hash.hexdigest())
 
     def drop(self) -> None:
         """Forget what has come."""
-        self.close()
+        self._hash = None
         self.file.unlink(missing_ok=True)
         self._note.unlink(missing_ok=True)
         self.version = Version()
-
-    def close(self) -> None:
-        """Stop computing the checksum."""
-        if self._hash:
-            self._hash.stop()
-            self._hash = None
 
     def rename(self, final: Path) -> None:
         """Give a verified part its name; raises `StorageError`."""
@@ -129,11 +122,10 @@ class PartFile:
 class PartWriter:
     """Appends to a part."""
 
-    def __init__(self, path: Path, file: IO[bytes], following: _FollowingHash | None) -> None:
+    def __init__(self, path: Path, file: IO[bytes], running: RunningHash | None) -> None:
         self._path = path
         self._file = file
-        self._following = following
-        self._size_bytes = os.fstat(file.fileno()).st_size
+        self._hash = running
 
     def append(self, block: bytes) -> None:
         """Write all of a block; raises `StorageError`."""
@@ -143,9 +135,8 @@ class PartWriter:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
             raise storage_error(self._path, error) from None
-        self._size_bytes += len(block)
-        if self._following:
-            self._following.advance(self._size_bytes)
+        if self._hash:
+            self._hash.update(memoryview(block))
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:
@@ -154,59 +145,3 @@ def storage_error(path: Path, error: OSError) -> StorageError:
         f"{path} cannot be written: {error.strerror}.",
         hint="Make room or set MLBENCH_DATA to another disk; run it again to continue where it stopped.",
     )
-
-
-class _FollowingHash:
-    """Computes the checksum of a growing file in a thread of its own, some blocks behind the writer."""
-
-    def __init__(self, file: Path, algorithm: str, final_bytes: int) -> None:
-        self._file = file
-        self._running = start_digest(algorithm, final_bytes)
-        self._changed = threading.Condition()
-        self._available = 0
-        self._is_last = False
-        self._failure: OSError | None = None
-        self._thread = threading.Thread(target=self._follow, name="mlbench-digest", daemon=True)
-        self._thread.start()
-
-    def advance(self, size_bytes: int) -> None:
-        """Report the current number of bytes."""
-        with self._changed:
-            self._available = size_bytes
-            self._changed.notify()
-
-    def finish(self, size_bytes: int) -> str:
-        """Return the checksum of the first ``size_bytes``; raises `OSError` where they could not be read."""
-        with self._changed:
-            self._available, self._is_last = size_bytes, True
-            self._changed.notify()
-        self._thread.join()
-        if self._failure:
-            raise self._failure
-        return self._running.hexdigest()
-
-    def stop(self) -> None:
-        """End without a checksum."""
-        with self._changed:
-            self._available, self._is_last = 0, True
-            self._changed.notify()
-        self._thread.join()
-
-    def _follow(self) -> None:
-        done, view = 0, memoryview(bytearray(BLOCK_BYTES))
-        try:
-            with self._file.open("rb", buffering=0) as file:
-                while (available := self._wait_for_more(done)) > done:
-                    count = file.readinto(view[: min(BLOCK_BYTES, available - done)])
-                    if not count:
-                        raise OSError(None, "it became shorter while it was read")
-                    self._running.update(view[:count])
-                    done += count
-        except OSError as error:
-            self._failure = error
-
-    def _wait_for_more(self, done: int) -> int:
-        """Return the bytes present, once they are more than before, or all."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._available > done or self._is_last)
-            return self._available
