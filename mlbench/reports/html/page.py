@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlbench.comparison.compare import Comparison
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.comparison import comparison_notes
-from mlbench.reports.console import DISCLAIMER, standing
+from mlbench.reports.console import standing
 from mlbench.reports.cost import cost_notes
 from mlbench.reports.html import (
     conditions,
@@ -62,36 +62,37 @@ def html_page(content: Content) -> str:
         UsageError: a library for drawing is not installed.
     """
     check_installed("a report")
-    return render("report.html.jinja", _page(content))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    """Values of the template, by name."""
-
-    title: str
-    headline: str
-    lede: str
-    period: str
-    tiers: Sequence[str]
-    mini: str
-    imported: int
-    conformant: int
-    disclaimer: str
-    overview: Figure | None
-    problems: Sequence[results.Problem]
-    results: ReportTable
-    speedups: ReportTable | None
-    comparison: _ComparisonPart | None
-    cost: ReportTable | None
-    cost_notes: Sequence[str]
-    palette: Palette
-    workloads: Sequence[_WorkloadPart]
-    machines: ReportTable
-    scenario_note: str
-    spread: str
-    published: Sequence[str]
-    published_source: str
+    summary, comparison = content.summary, content.comparison
+    links = {name: f"#{link}" for name, link in results.links_of(summary).items()}
+    palette = Palette(summary.series, links)
+    first, last = (pick(run.created for run in summary.runs) for pick in (min, max))
+    return render(
+        "report.html.jinja",
+        title=content.title,
+        headline=headline(summary),
+        lede=_lede(summary),
+        period=f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
+        if first != last
+        else f"{first:%Y-%m-%d %H:%M} UTC",
+        tiers=[TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
+        mini=_mini(summary),
+        imported=sum(1 for run in summary.runs if run.imported),
+        conformant=sum(1 for run in summary.runs if run.verdict and run.verdict.is_conformant),
+        overview=overview_figure(summary, links),
+        problems=list(results.problems(summary)),
+        results=results.results_table(summary),
+        speedups=speedup_table(summary),
+        comparison=_comparison_part(comparison) if comparison else None,
+        cost=results.cost_table(content.cost) if content.cost else None,
+        cost_notes=cost_notes(content.cost) if content.cost else [],
+        palette=palette,
+        workloads=[_workload_part(name, content, palette) for name in summary.workloads],
+        machines=conditions.machines_table(summary),
+        scenario_note=conditions.scenario_note(summary),
+        spread=conditions.spread_line(summary),
+        published=conditions.notes_on_published(summary),
+        published_source=SOURCE.format(", ".join(sorted({run.round for run in content.summary.runs}))),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,40 +127,6 @@ class _RunDetails:
     rules: ReportTable | None
     nodes: ReportTable | None
     groups: Mapping[str, Mapping[str, str]]
-
-
-def _page(content: Content) -> _Page:
-    summary, comparison = content.summary, content.comparison
-    links = {name: f"#{link}" for name, link in results.links_of(summary).items()}
-    palette = Palette(summary.series, links)
-    first, last = (pick(run.created for run in summary.runs) for pick in (min, max))
-    return _Page(
-        title=content.title,
-        headline=headline(summary),
-        lede=_lede(summary),
-        period=f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
-        if first != last
-        else f"{first:%Y-%m-%d %H:%M} UTC",
-        tiers=[TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
-        mini=_mini(summary),
-        imported=sum(1 for run in summary.runs if run.imported),
-        conformant=sum(1 for run in summary.runs if run.verdict and run.verdict.is_conformant),
-        disclaimer=DISCLAIMER,
-        overview=overview_figure(summary, links),
-        problems=list(results.problems(summary)),
-        results=results.results_table(summary),
-        speedups=speedup_table(summary),
-        comparison=_comparison_part(comparison) if comparison else None,
-        cost=results.cost_table(content.cost) if content.cost else None,
-        cost_notes=cost_notes(content.cost) if content.cost else [],
-        palette=palette,
-        workloads=[_workload_part(name, content, palette) for name in summary.workloads],
-        machines=conditions.machines_table(summary),
-        scenario_note=conditions.scenario_note(summary),
-        spread=conditions.spread_line(summary),
-        published=conditions.notes_on_published(summary),
-        published_source=SOURCE.format(", ".join(sorted({run.round for run in content.summary.runs}))),
-    )
 
 
 def _lede(summary: Summary) -> str:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import fields
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlbench.errors import UsageError
+from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.plain_text import terminal_text
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 INSTALL = "Install it: pip install 'mlbench-inference[report]'."
 
@@ -29,13 +26,13 @@ def check_installed(what: str) -> None:
         raise UsageError(f"{what} needs {error.name}, which is not installed.", hint=INSTALL) from None
 
 
-def render(template: str, page: DataclassInstance) -> str:
-    """Return a page of its values; all text in it is escaped, except where the template marks it safe."""
+def render(template: str, **values: object) -> str:
+    """Return a page of its values by name; all text in it is escaped, except where the template marks it safe."""
     script = _resource("report.js")
-    values = {each.name: getattr(page, each.name) for each in fields(page)}
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     style = _resource("report.css")
-    return str(_environment().get_template(template).render(**values, style=style, script=script, script_hash=digest))
+    page = _environment().get_template(template)
+    return str(page.render(disclaimer=DISCLAIMER, style=style, script=script, script_hash=digest, **values))
 
 
 def stand_alone(svg: str) -> str:

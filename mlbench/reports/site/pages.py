@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from mlbench.records.store.stored_runs import StoredRuns
-from mlbench.reports.console import DISCLAIMER, standing
+from mlbench.reports.console import standing
 from mlbench.reports.explanation import sentence
 from mlbench.reports.html import conditions, results
 from mlbench.reports.html.drawing import Figure, Palette
@@ -14,14 +13,12 @@ from mlbench.reports.html.latency_charts import latency_figures
 from mlbench.reports.html.nodes import nodes_table
 from mlbench.reports.html.overview import overview_figure
 from mlbench.reports.html.rendering import render
-from mlbench.reports.html.results import Problem
 from mlbench.reports.html.run_charts import HISTORY_LEAST
 from mlbench.reports.site import tables
 from mlbench.reports.site.charts import history_figure
 from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent, read_workloads
 from mlbench.reports.site.names import run_page, workload_page
 from mlbench.reports.summary import TIERS, Combination, Summary, headline
-from mlbench.reports.table import ReportTable
 from mlbench.reports.units import number_of, plural
 
 MOST_CHARTS = 40
@@ -29,62 +26,6 @@ MOST_CHARTS = 40
 
 _MOST_CHANGES = 20
 """Most changes of level on the first page: the newest."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ResultsPage:
-    """Values of a template with newest results, by name."""
-
-    title: str
-    base: str
-    period: str
-    headline: str
-    is_good: bool
-    results: ReportTable
-    problems: Sequence[Problem]
-    links: Mapping[str, str]
-    changes: ReportTable | None
-    disclaimer: str = DISCLAIMER
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FirstPage(_ResultsPage):
-    lede: str
-    tiers: Sequence[str]
-    workloads: Mapping[str, str]
-    overview: Figure | None
-    machines: ReportTable
-    scenario_note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _WorkloadPage(_ResultsPage):
-    site: str
-    backends: ReportTable | None
-    backends_notes: Sequence[str]
-    figures: Mapping[str, Sequence[Figure]]
-    charts_left_out: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RunPage:
-    title: str
-    base: str
-    site: str
-    workload: str
-    workload_page: str
-    period: str
-    sentence: str
-    is_good: bool
-    run_id: str
-    figures: Sequence[Figure]
-    runs: ReportTable
-    rules: ReportTable | None
-    nodes: ReportTable | None
-    log_tail: str
-    groups: Mapping[str, Mapping[str, str]]
-    machines: ReportTable
-    disclaimer: str = DISCLAIMER
 
 
 def site_pages(stored: StoredRuns, title: str, margin: float | Mapping[str, float]) -> Iterator[tuple[str, str]]:
@@ -98,19 +39,19 @@ def site_pages(stored: StoredRuns, title: str, margin: float | Mapping[str, floa
     combinations: list[Combination] = []
     changes: list[LevelChange] = []
     for content in read_workloads(stored, margin):
-        yield workload_page(content.name), render("site_workload.html.jinja", _workload_page(content, title))
+        yield workload_page(content.name), _workload_page(content, title)
         for each in content.summary.combinations:
-            yield run_page(each.newest.run_id), render("site_run.html.jinja", _run_page(each, title))
+            yield run_page(each.newest.run_id), _run_page(each, title)
         combinations += content.summary.combinations
         changes = sorted([*changes, *content.changes], key=lambda each: each.when, reverse=True)[:_MOST_CHANGES]
-    index = _index(Summary(tuple(combinations)), changes, stored, title)
-    yield "index.html", render("site_index.html.jinja", index)
+    yield "index.html", _index(Summary(tuple(combinations)), changes, stored, title)
 
 
-def _index(summary: Summary, changes: Sequence[LevelChange], stored: StoredRuns, title: str) -> _FirstPage:
+def _index(summary: Summary, changes: Sequence[LevelChange], stored: StoredRuns, title: str) -> str:
     problems = list(results.problems(summary))
     caption = f"Changes of level, the newest {len(changes)}" if len(changes) == _MOST_CHANGES else "Changes of level"
-    return _FirstPage(
+    return render(
+        "site_index.html.jinja",
         title=title,
         base="",
         period=_period(summary),
@@ -146,10 +87,11 @@ def _period(summary: Summary) -> str:
     return f"newest run {max(run.created for run in summary.runs):%Y-%m-%d %H:%M} UTC"
 
 
-def _workload_page(content: WorkloadContent, site: str) -> _WorkloadPage:
+def _workload_page(content: WorkloadContent, site: str) -> str:
     summary, problems = content.summary, list(results.problems(content.summary))
     figures, left_out = _figures(content.trends)
-    return _WorkloadPage(
+    return render(
+        "site_workload.html.jinja",
         title=content.name,
         base="../",
         site=site,
@@ -182,9 +124,10 @@ def _figures(trends: Sequence[Trend]) -> tuple[Mapping[str, Sequence[Figure]], i
     return figures, len(every) - len(newest)
 
 
-def _run_page(combination: Combination, site: str) -> _RunPage:
+def _run_page(combination: Combination, site: str) -> str:
     run = combination.newest
-    return _RunPage(
+    return render(
+        "site_run.html.jinja",
         title=f"{combination.series}, {run.scenario}",
         base="../",
         site=site,
