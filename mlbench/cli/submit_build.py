@@ -21,9 +21,9 @@ from mlbench.rules.round_parts import Category
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
     from mlbench.settings.layers import OwnWord
-    from mlbench.submission.building.build import BuiltTree
     from mlbench.submission.building.entries import BuiltEntry
     from mlbench.submission.building.stored import StoredRun
+    from mlbench.submission.checking.whole_tree import EntryCheck
 
 
 @click.command("build")
@@ -95,7 +95,7 @@ def command(
         _check_logs(entry.run, plugins, word)
         if division != "open":
             _check_tests(entry, plugins)
-    _print(build_tree(output, system, entries), output)
+    _print(entries, build_tree(output, system, entries), output)
 
 
 def stored_runs(results: Path, names: Sequence[str], plugins: Plugins) -> Iterator[StoredRun]:
@@ -185,9 +185,9 @@ def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
             )
 
 
-def _print(tree: BuiltTree, place: Path) -> None:
-    for entry, check in zip(tree.entries, tree.checks, strict=True):
+def _print(entries: Sequence[BuiltEntry], checks: Sequence[EntryCheck], place: Path) -> None:
+    for entry, check in zip(entries, checks, strict=True):
         value = quantity(check.result.value, check.result.unit) if check.result else "no result"
         echo_line(f"{check.entry.path}: {value}, run {entry.run.record.run_id}")
-    count = plural(len(tree.entries), "result")
+    count = plural(len(entries), "result")
     echo_line(f"{count} in {place}, accepted by `mlbench submit check`; unverified, not reviewed by MLCommons.")

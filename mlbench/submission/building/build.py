@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.errors import StorageError, UsageError
@@ -23,15 +22,6 @@ It shows the folders and files of a tree, and what a check says. Nothing in it i
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltTree:
-    """A tree that was built, and what is in it."""
-
-    entries: Sequence[BuiltEntry]
-    checks: Sequence[EntryCheck]
-    """Findings of each entry, in the same order."""
-
-
 def check_place(place: Path) -> None:
     """Raise `UsageError` where a tree cannot be built."""
     if os.path.lexists(place):
@@ -40,8 +30,8 @@ def check_place(place: Path) -> None:
         raise UsageError(f"{place.absolute().parent} is not a folder.", hint="Make it first.")
 
 
-def build_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> BuiltTree:
-    """Build the tree of some entries; nothing is left of one that would not pass.
+def build_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> list[EntryCheck]:
+    """Build the tree of some entries, and return the check of each; nothing is left of one that would not pass.
 
     Raises:
         UsageError: the place is taken, a run lacks a log, a log is not its record's, or the finished tree has an entry
@@ -51,7 +41,7 @@ def build_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> Bu
     with _new_tree(place, system, entries) as (_, checked):
         checks = _match(checked, entries)
         _check_accepted(checked)
-    return BuiltTree(entries=entries, checks=checks)
+    return checks
 
 
 def build_example(place: Path, system: System, entries: Sequence[BuiltEntry]) -> TreeCheck:
