@@ -14,7 +14,7 @@ from typing import Any
 
 from mlbench.execution.processes.processor_waits import thread_waited_ns
 
-_SIZE_BUDGET_S = 0.3
+_SIZE_BUDGET_S = 0.15
 _REPEATS = 3
 _LONG_TRIES_S = 0.6  # two tries suffice where they take so long: what disturbs a moment is little of it
 _DONE_BELOW = 0.85
@@ -66,7 +66,7 @@ def choose_batch(  # noqa: PLR0913 - what is tried, and how
 ) -> BatchChoice:
     """Return the batch with the most samples per second.
 
-    Tries 1, 2, 4, ... up to ``largest``, each three times or for some tenths of a second, twice where a batch takes
+    Tries 1, 2, 4, ... up to ``largest``, each three times or for a tenth of a second or two, twice where a batch takes
     that long; a try of a short batch is many calls. Stops where two in a row are clearly worse than the best, also
     right beside it, for the machine may have been busy; where one batch outlasts a second; or before one that outlasts
     ``longest_s`` in two tries. Sizes that came near the best, or may have hit a busy machine, are then timed

@@ -52,7 +52,7 @@ _AT_A_TIME = 8
 _ROUND_NS = 16_000_000
 """Long enough that one computation more or less between two pieces of reference work makes no difference: after it the
 innermost caches are cold."""
-_LEAST_ROUNDS = 5
+_LEAST_ROUNDS = 3
 _REFERENCE_SHARE = 1 / 8
 """Share of the samples' time in a round, at least: with less, chance in the reference work would show in the result."""
 _LONGEST_ROUND_NS = 2_000_000_000

@@ -42,7 +42,7 @@ from mlbench.toolkit.torch_backend.backend import TorchBackend
 logger = logging.getLogger(__name__)
 
 STAGE = "reference"
-_ENOUGH, _ENOUGH_S, _LONGEST_S = 6, 3.0, 10.0
+_ENOUGH, _ENOUGH_S, _LONGEST_S = 6, 1.5, 10.0
 """No other sample is computed after so many that tell, after the first time where there are enough to judge by, or
 after the second."""
 _AT_A_TIME = 4
