@@ -4,43 +4,44 @@ from __future__ import annotations
 
 from mlbench.loadgen.logs import DetailLog, samples_per_s, tokens_of
 from mlbench.measurement.job import Job
-from mlbench.measurement.rebuilt import RebuiltEnergy, RebuiltRoofline, RebuiltTransfers, RebuiltWork
 from mlbench.measurement.transfers import per_sample
 from mlbench.records.run_record import RunRecord
+from mlbench.records.transfers_record import TransfersRecord
+from mlbench.records.work_record import EnergyRecord, RooflineRecord, WorkRecord
 
 
-def derive_energy(record: RunRecord, job: Job, detail: DetailLog, issued: int) -> RebuiltEnergy | None:
+def derive_energy(record: RunRecord, job: Job, detail: DetailLog, issued: int) -> EnergyRecord | None:
     """Return joules per sample and token; None if the record has no joules."""
     if not record.energy:
         return None
     joules = record.energy.joules
     tokens = tokens_of(detail, job.scenario, job.rules.token_key_of(job.scenario))
-    return RebuiltEnergy(
+    return EnergyRecord.model_construct(
         joules_per_sample=joules / issued if issued else None, joules_per_token=joules / tokens if tokens else None
     )
 
 
-def derive_transfers(record: RunRecord, issued: int) -> RebuiltTransfers | None:
+def derive_transfers(record: RunRecord, issued: int) -> TransfersRecord | None:
     """Return graph calls and bytes per sample; None if the record has none."""
     if not record.transfers:
         return None
     calls_per_sample, bytes_per_sample = per_sample(record.transfers.graphs, max(issued, 1))
-    return RebuiltTransfers(calls_per_sample=calls_per_sample, bytes_per_sample=bytes_per_sample)
+    return TransfersRecord.model_construct(calls_per_sample=calls_per_sample, bytes_per_sample=bytes_per_sample)
 
 
-def derive_work(record: RunRecord, job: Job, detail: DetailLog, issued: int) -> RebuiltWork | None:
+def derive_work(record: RunRecord, job: Job, detail: DetailLog, issued: int) -> WorkRecord | None:
     """Return operations and bytes per sample, and the log's rate of samples; None if the record has no graph calls."""
     if not record.work:
         return None
     graphs, samples = record.work.graphs, max(issued, 1)
-    return RebuiltWork(
+    return WorkRecord.model_construct(
         operations_per_sample=sum(graph.operations for graph in graphs) / samples,
         bytes_per_sample=sum(graph.bytes for graph in graphs) / samples,
         samples_per_s=samples_per_s(detail, job.scenario),
     )
 
 
-def derive_roofline(record: RunRecord, job: Job, work: RebuiltWork | None) -> RebuiltRoofline | None:
+def derive_roofline(record: RunRecord, job: Job, work: WorkRecord | None) -> RooflineRecord | None:
     """Return how near the run is to the ceilings in the record; None if it has none."""
     ceilings = record.roofline
     if not ceilings:
@@ -50,7 +51,7 @@ def derive_roofline(record: RunRecord, job: Job, work: RebuiltWork | None) -> Re
     bytes_per_s = rate_per_s * work.bytes_per_sample if work else 0.0
     compute = operations_per_s / ceilings.operations_ceiling_per_s
     memory = bytes_per_s / ceilings.bytes_ceiling_per_s
-    return RebuiltRoofline(
+    return RooflineRecord.model_construct(
         device=record.runtime.device,
         precision=str(job.plan.precision),
         operations_per_s=operations_per_s,

@@ -22,7 +22,7 @@ from mlbench.loadgen.settings import Mode
 from mlbench.measurement.audited import limits_of_job
 from mlbench.measurement.evidence import Burst, Evidence, JudgeRequest, Overseen
 from mlbench.measurement.job import Job
-from mlbench.measurement.judging import NotedTraffic, judge_run
+from mlbench.measurement.judging import judge_run
 from mlbench.measurement.spot_times import TOO_FAST
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import JudgedPart
@@ -53,7 +53,7 @@ def judge(request: JudgeRequest, channel: Channel) -> JudgedPart:
         job,
         limits_of_job(job, dataset, model),
         detail,
-        {Mode(mode): NotedTraffic(faults) for mode, faults in evidence.faults.items()},
+        {Mode(mode): faults for mode, faults in evidence.faults.items()},
         job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None,
         model=model,
         spots=(timed_from_outside(evidence, request.overseen), evidence.unspotted_reason),

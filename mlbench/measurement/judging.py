@@ -14,8 +14,6 @@ from mlbench.contracts.metric import Metric, OutputDifference, Target
 from mlbench.contracts.model import Model
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.errors import InvalidRunError
-from mlbench.loadgen.drive import Traffic
-from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, result_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
@@ -40,19 +38,6 @@ from mlbench.system.documents import first_problem
 _SHOWN = 60
 
 
-class NotedTraffic(Traffic):
-    """The faults of a test that another process saw, or that a record counts."""
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        super().__init__(Ledger())
-        self._faults = list(faults)
-
-    @property
-    def faults(self) -> list[str]:
-        """Return them."""
-        return self._faults
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """The judgement of a run's logs."""
@@ -68,7 +53,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     job: Job,
     limits: RunLimits,
     detail: DetailLog,
-    traffic: Mapping[Mode, Traffic],
+    invalid: Mapping[Mode, Sequence[str]],
     metric: Metric | None,
     *,
     model: Model,
@@ -80,8 +65,8 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
 ) -> Judgement:
     """Score the accuracy test's replies, and apply every rule to the performance test's log.
 
-    ``statistics`` are the engine's, of the performance test; ``log_faults`` say where its log contradicts itself or
-    what was seen of the test, None: not looked at.
+    ``invalid`` are the faults of each test's replies; ``statistics`` are the engine's, of the performance test;
+    ``log_faults`` say where its log contradicts itself or what was seen of the test, None: not looked at.
 
     Raises:
         InvalidRunError: a metric's or rule's value cannot be stored.
@@ -89,7 +74,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     folder = job.folder
     rules = job.rules
     targets = demanded_targets(metric.targets, job.spec.variant, job.division) if metric else ()
-    faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
+    faults = [f"{fault} (in the {mode} test)" for mode, each in invalid.items() for fault in each]
     try:
         accuracy, agreed, apart, unscored = _score_run(folder, metric, targets, faults, job)
     except InvalidRunError as error:  # a reply whose form only the metric can check

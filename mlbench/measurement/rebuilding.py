@@ -24,19 +24,13 @@ from mlbench.loadgen.settings import Mode
 from mlbench.measurement.audited import audited_keys, limits_of_job
 from mlbench.measurement.derived_values import derive_energy, derive_roofline, derive_transfers, derive_work
 from mlbench.measurement.job import Job, model_fingerprints
-from mlbench.measurement.judging import Judgement, NotedTraffic, judge_run
+from mlbench.measurement.judging import Judgement, judge_run
 from mlbench.measurement.overhead import overhead_ns
-from mlbench.measurement.rebuilt import (
-    Rebuilt,
-    RebuiltRule,
-    RebuiltSamples,
-    RebuiltSeeds,
-)
 from mlbench.measurement.token_answers import LOG as ACCURACY_LOG
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.log_digests import log_digests
 from mlbench.records.run_outcome import NO_ACCURACY_TEST
-from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord, is_of_format_4
+from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, SeedsRecord, VerdictRecord, is_of_format_4
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.official import recognise_round
 from mlbench.rules.tiers import RunLimits, Tier
@@ -70,10 +64,11 @@ _CHOSEN = ("target_qps", "expected_latency_ns")
 """Settings of which 0 means that the run chooses; others that LoadGen does not log keep their value."""
 
 
-def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
-    """Return the record of a completed run, rebuilt from its folder; what the folder does not hold is not set.
+def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> RunRecord:
+    """Return a completed run's record, rebuilt from its folder; fields that it does not hold are not set.
 
-    What follows from other fields of the record, such as joules per sample, is worked out from these.
+    A value from a log may be of any kind. What follows from other fields of the record, such as joules per sample, is
+    worked out from these.
 
     Args:
         record: as stored.
@@ -99,8 +94,9 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
     judgement = _judge_again(record, job, dataset, detail, limits)
     weights, fingerprints = _fingerprints(record, job, dataset)
     work = derive_work(record, job, detail, issued)
-    rebuilt = Rebuilt(
-        **names,
+    known: dict[str, Any] = {**names, **({"logs": log_digests(folder)} if record.logs else {})}
+    return RunRecord.model_construct(
+        **known,
         run_id=folder.name,
         round=of,
         scenario_facts=ScenarioRecord.of(job.scenario),
@@ -115,8 +111,10 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
         loadgen_version=judgement.loadgen_version,
         limits=limits,
         overhead_ns_per_sample=_overhead_ns(folder, job.scenario),
-        seeds=_seeds(detail),
-        samples=RebuiltSamples(dataset=_count_in_log(detail, "qsl_reported_total_count"), issued=issued),
+        seeds=SeedsRecord.model_construct(
+            **{name: detail.values.get(f"effective_{name}_rng_seed") for name in SeedsRecord.model_fields}
+        ),
+        samples={"dataset": _count_in_log(detail, "qsl_reported_total_count"), "issued": issued},
         load=_load(record, job, detail),
         weights=weights,
         changes=model.changes,
@@ -126,7 +124,6 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
         work=work,
         roofline=derive_roofline(record, job, work),
     )
-    return rebuilt.model_copy(update={"logs": log_digests(folder)}) if record.logs else rebuilt
 
 
 def names_of(run_id: str, plugins: Plugins) -> dict[str, str]:
@@ -266,7 +263,7 @@ def _judge_again(record: RunRecord, job: Job, dataset: Dataset, detail: DetailLo
             dataclasses.replace(job, folder=place),
             limits,
             detail,
-            {Mode.PERFORMANCE: NotedTraffic(["in the record"] if has_faults else [])},
+            {Mode.PERFORMANCE: ["in the record"] if has_faults else []},
             metric,
             model=job.model(),
             spots=(None, ""),
@@ -278,18 +275,19 @@ def _with_unlogged(verdict: VerdictRecord, record: RunRecord) -> VerdictRecord:
     """Return a verdict that follows from the logs with what a record's verdict says about the rest."""
     said = record.verdict
     assert said
-    fields: dict[str, Any] = {"rules": [_rebuilt_rule(rule) for rule in verdict.rules]}
+    fields: dict[str, Any] = {
+        "rules": [_without_unlogged(rule) if rule.rule == _SOUND else rule for rule in verdict.rules]
+    }
     if is_of_format_4(record) and not said.not_applied.keys().isdisjoint(CHECKED):
         fields["is_conformant"] = False
-    if all(rule.passed for rule in said.rules if rule.rule in UNLOGGED_RULES):
-        return verdict.model_copy(update=fields)
-    return verdict.model_copy(update={**fields, "is_valid": False, "is_conformant": False})
+    if not all(rule.passed for rule in said.rules if rule.rule in UNLOGGED_RULES):
+        fields |= {"is_valid": False, "is_conformant": False}
+    return verdict.model_copy(update=fields)
 
 
-def _rebuilt_rule(rule: RuleRecord) -> RuleRecord:
-    if rule.rule != _SOUND:
-        return rule
-    return RebuiltRule.model_validate(rule.model_dump(exclude={"measured", "fix"}))
+def _without_unlogged(rule: RuleRecord) -> RuleRecord:
+    """Leave out what only the record knows."""
+    return RuleRecord.model_construct(**rule.model_dump(exclude={"measured", "fix"}))
 
 
 @contextmanager
@@ -313,13 +311,6 @@ def _overhead_ns(folder: Path, scenario: Scenario) -> int | None:
         return overhead_ns(read_detail(log), scenario)
     except KeyError as error:
         raise _missing_key(error.args[0]) from None
-
-
-def _seeds(detail: DetailLog) -> RebuiltSeeds:
-    qsl, sample_index, schedule = (
-        detail.values.get(f"effective_{name}_rng_seed") for name in ("qsl", "sample_index", "schedule")
-    )
-    return RebuiltSeeds(qsl=qsl, sample_index=sample_index, schedule=schedule)
 
 
 def _load(record: RunRecord, job: Job, detail: DetailLog) -> dict[str, _Scalar]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from mlbench.loadgen.network import NETWORK_SUT, name_of_nodes
 from mlbench.loadgen.self_consistency import contradictions
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.rebuilding import UNLOGGED_RULES, rebuild
-from mlbench.records.run_record import AccuracyRecord, RunRecord, keeps_digests
+from mlbench.records.run_record import RunRecord, keeps_digests
 from mlbench.system.documents import inside, is_file, refuse_odd_values
 
 _ONLY_THE_RECORD = "it is nowhere else in the run folder"
@@ -129,10 +128,11 @@ def verify(record: RunRecord, folder: Path, plugins: Plugins) -> Verification:
     if not record.logs and keeps_digests(record):
         outcome.differences.append("logs: the record has no digests of the logs, and its version of mlbench keeps them")
     with inside(folder), refuse_odd_values(f"record and logs of {folder.name}"):
-        rebuilt = rebuild(record, folder, plugins)
-        found = json.loads(rebuilt.model_dump_json(exclude_unset=True))
-        _compare(record.model_dump(mode="json"), found, "", outcome)
-        set_aside(outcome, record.accuracy, rebuilt.accuracy)
+        found = rebuild(record, folder, plugins)
+        values = found.model_dump(mode="json", exclude_unset=True, warnings=False)
+        _compare(record.model_dump(mode="json"), values, "", outcome)
+        if record.accuracy and found.accuracy:
+            set_aside(outcome, record.accuracy.computed_with, found.accuracy.computed_with)
     if missing := _list_unaccounted(record):
         outcome.differences.append(f"not_measured: the record has no {', '.join(missing)}, and does not say why")
     outcome.differences += _wrong_names(record, folder)
@@ -140,12 +140,10 @@ def verify(record: RunRecord, folder: Path, plugins: Plugins) -> Verification:
     return outcome
 
 
-def set_aside(outcome: Verification, said: AccuracyRecord | None, found: AccuracyRecord | None) -> None:
+def set_aside(outcome: Verification, said: Mapping[str, str], found: Mapping[str, str]) -> None:
     """Take differences of scores that were computed with other tools than are here for scores that are not checked."""
-    if not said or not found:
-        return
-    for score, used in said.computed_with.items():
-        here = found.computed_with.get(score, "nothing like it")
+    for score, used in said.items():
+        here = found.get(score, "nothing like it")
         places = (
             f"accuracy.scores.{score}:",
             f"accuracy.targets.{score}@",

@@ -130,7 +130,7 @@ def judged(folder):
             job,
             limits,
             log,
-            {Mode.PERFORMANCE: SimpleNamespace(faults=list(faults))},
+            {Mode.PERFORMANCE: list(faults)},
             metric,
             model=model_of(Labels()),
             spots=spots,

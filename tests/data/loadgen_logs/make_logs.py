@@ -307,8 +307,8 @@ def renew(names: Sequence[str]) -> None:
 def rewrite(folder: Path, plugins: Plugins) -> None:
     """Let the record of a run be what its logs say, where that is not what it says."""
     record = read(folder)
-    found = rebuild(record, folder, plugins).model_dump_json(exclude_unset=True)
-    said = _merged(json.loads(record.model_dump_json()), json.loads(found))
+    found = rebuild(record, folder, plugins).model_dump(mode="json", exclude_unset=True, warnings=False)
+    said = _merged(record.model_dump(mode="json"), found)
     (folder / "record.json").write_text(RunRecord.model_validate(said).text(), encoding="utf-8")
 
 
