@@ -30,8 +30,7 @@ def physical_cores() -> list[Core]:
 
     A processor that Linux does not describe counts as a core of its own, on node 0.
     """
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    places = sorted((_node(number), _siblings(number), number) for number in allowed)
+    places = sorted((_node(number), _siblings(number), number) for number in os.sched_getaffinity(0))
     cores = sorted(
         Core(node, tuple(number for *_, number in together))
         for (node, _), together in groupby(places, key=lambda place: place[:2])

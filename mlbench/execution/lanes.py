@@ -68,10 +68,8 @@ def make_lanes(count: int, *, with_devices: bool) -> tuple[Lane, ...]:
         with_devices: whether each lane is to have a GPU or a slice of one: the first of those that this process has.
 
     Raises:
-        UsageError: there are fewer devices or cores, or this system does not keep processes to cores.
+        UsageError: there are fewer devices or cores.
     """
-    if not hasattr(os, "sched_setaffinity"):
-        raise UsageError("--parallel needs Linux, which keeps processes to cores.", hint="Leave it out.")
     cores = physical_cores()
     devices = own_devices() if with_devices else ()
     if with_devices and count > len(devices):

@@ -72,7 +72,7 @@ def _count(stat: Path) -> _Counts | None:
     Interrupts are no process's, and count as idle here: those of the run's own traffic would be another's.
     Source: proc_stat(5); ``user`` and ``nice`` include what guests of this machine use.
     """
-    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
+    usable = os.sched_getaffinity(0)
     try:
         lines = [line.split() for line in stat.read_text().splitlines()]
         fields = [

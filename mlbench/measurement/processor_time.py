@@ -84,7 +84,7 @@ def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
         MlbenchError: as `Backend.engine` does.
     """
     channel.progress(STAGE)
-    _keep_to_one_processor()
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the first one often handles interrupts
     job = Job.of_spec(spec, Plugins.discover())
     model, dataset = job.model(), job.workload.dataset(job.variant)
     indices = typical_indices(dataset, _AT_A_TIME)
@@ -99,11 +99,6 @@ def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
             return ProcessorTime(record=samples.count())
     except UncountedError as error:
         return ProcessorTime(reason=str(error))
-
-
-def _keep_to_one_processor() -> None:
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the first one often handles interrupts
 
 
 def _plan_of(plan: EnginePlan, batch: int) -> EnginePlan:

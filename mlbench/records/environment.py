@@ -134,7 +134,7 @@ def _load_average(root: Path) -> float | None:
 def _allowance(root: Path) -> Allowance:
     memories = [limit for group in control_groups(root) if (limit := _memory_limit(group)) is not None]
     return Allowance(
-        threads=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        threads=len(os.sched_getaffinity(0)),
         cpu_quota=cpu_quota(root),
         memory_bytes=min(memories, default=None),
         container=_container(root),

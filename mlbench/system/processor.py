@@ -37,7 +37,7 @@ def usable_threads(root: Path = Path("/")) -> int:
     A part of a processor counts as one, since the time of that part would be lost otherwise. ``root`` is where /proc
     and /sys are.
     """
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = len(os.sched_getaffinity(0))
     quota = cpu_quota(root)
     return threads if quota is None else max(1, min(threads, math.ceil(quota)))
 

@@ -15,8 +15,7 @@ from mlbench.execution.processes.started_process import take_socket
 def main() -> int:
     """Pin this process to these processors before importing anything that counts them or starts threads; then serve."""
     line = take_socket(sys.argv[2])
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, map(int, sys.argv[3].split(",")))
+    os.sched_setaffinity(0, map(int, sys.argv[3].split(",")))
     if device := sys.argv[4]:
         os.environ.update(environment_of(device))
 

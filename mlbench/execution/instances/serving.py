@@ -64,7 +64,7 @@ def serve(line: Line) -> int:
         except Exception as error:  # any exception is reported to the other side
             send_refusal(line, error)
             return 1
-        line.send("done", processors=_processors())
+        line.send("done", processors=sorted(os.sched_getaffinity(0)))
         served = Served(part, engine, line)
         try:
             while message := line.receive():
@@ -80,10 +80,6 @@ def _build(asked: Mapping[str, Any]) -> Part:
     part: Part = getattr(importlib.import_module(module), function)(asked["payload"])
     backend = part.backend.instance(asked["number"], asked["of"])
     return Part(backend=backend, model=part.model, plan=part.plan, dataset=part.dataset)
-
-
-def _processors() -> list[int]:
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 class Served:

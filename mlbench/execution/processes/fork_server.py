@@ -229,7 +229,7 @@ def fork_server(modules: Sequence[str], variables: Mapping[str, str] = _NO_VARIA
         NoForkError: one with fewer modules refuses to fork. Later there is none.
         OSError: it cannot be started.
     """
-    if not modules or sys.platform != "linux":
+    if not modules:
         return None
     owner, conditions = (os.getpid(), threading.get_ident()), _conditions()
     chain = [(owner, conditions, tuple(modules[:count])) for count in range(len(modules), 0, -1)]

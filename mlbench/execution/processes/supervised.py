@@ -10,7 +10,6 @@ import secrets
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -200,9 +199,7 @@ class SupervisedProcess:
 
 def _nameless_file(content: bytes) -> IO[bytes]:
     """Return a file with some content, to be read from its start; unlike a pipe it can be filled without a reader."""
-    file: IO[bytes] = (
-        os.fdopen(os.memfd_create("start"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()
-    )
+    file = os.fdopen(os.memfd_create("start"), "w+b")
     try:
         file.write(content)
         file.seek(0)

@@ -10,8 +10,6 @@ children and not those of process 1. So no descendant can escape, and only desce
 The end comes with the program's own end, or with the end of the control socket: the parent closed it, or died. Then all
 descendants are stopped, so that none starts another, and killed. The program's wait status goes to the parent. The
 program dies with its supervisor, however that ends.
-
-Linux has subreapers; elsewhere only the program's own process group is ended.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ def adopt_orphans() -> None:
 
 
 def prctl(what: str, option: int, *values: int) -> None:
-    """Change something of this process; Linux only, elsewhere nothing.
+    """Change something of this process.
 
     Args:
         what: for the message.
@@ -58,8 +56,6 @@ def prctl(what: str, option: int, *values: int) -> None:
     Raises:
         OSError: the kernel refuses.
     """
-    if sys.platform != "linux":
-        return
     import ctypes  # loads a library, which most who import this file do not need
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -201,9 +197,6 @@ class _Supervisor:
 
     def end_all(self) -> None:
         """Kill all descendants, and wait until they are gone."""
-        if self._status is None and sys.platform != "linux":
-            with contextlib.suppress(OSError):
-                os.killpg(self._program, signal.SIGKILL)
         end_descendants(END_WITHIN_S, self._note_end)
 
     def report(self) -> None:

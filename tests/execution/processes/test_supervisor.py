@@ -28,7 +28,6 @@ def tree():
         process.communicate()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
 @pytest.mark.parametrize("lists_children", [True, False])
 def test_all_that_a_process_started_is_found(tree, monkeypatch, lists_children):
     known = {each.pid for each in psutil.Process(tree.pid).children(recursive=True)}
@@ -51,15 +50,11 @@ print(len(ended), supervisor.descendants(os.getpid()))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="there are no subreapers")
 def test_what_has_lost_its_parent_is_ended_too():
     done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=False)
     assert done.stdout == "1 set()\n", done.stderr
 
 
 def test_a_refused_prctl_is_an_error_that_names_it():
-    if sys.platform != "linux":
-        supervisor.prctl("prctl", 1 << 20)
-        return
     with pytest.raises(OSError, match="naming: Invalid argument"):
         supervisor.prctl("naming", 1 << 20)
