@@ -22,6 +22,7 @@ from mlbench.conformance.recording import (
     TRICKLE,
     RecordingReply,
     Sent,
+    answer_all,
     make_samples,
     send,
     submit,
@@ -97,9 +98,7 @@ def replies_have_the_promised_form(subject: Subject) -> None:
         if engine.replay_graphs():
             return
         sent = Sent(pattern="after replay_graphs", samples=make_samples(range(dataset.count), dataset))
-        submit(engine, sent.samples, sent.reply)
-        engine.flush()
-        sent.reply.wait(sent.samples, subject.patience_s)
+        answer_all(subject, engine, sent.samples, sent.reply)
     _demand_one_answer_each(sent, subject)
     _demand_promised_form(sent)
 
@@ -128,9 +127,7 @@ def is_silent_after_exit(subject: Subject) -> None:
     with subject.any_engine("bucketed") as (engine, dataset):
         samples = make_samples([*range(dataset.count)] * 2, dataset)
         first, second = samples[: dataset.count], samples[dataset.count :]
-        submit(engine, first, reply)
-        engine.flush()
-        reply.wait(first, subject.patience_s)
+        answer_all(subject, engine, first, reply)
         submit(engine, second, reply)
     reply.close()
     reply.wait_for_late(_LATE_S)
@@ -153,9 +150,7 @@ def runs_again_after_exit(subject: Subject) -> None:
         with subject.any_engine("bucketed") as (engine, dataset):
             indices = [place % dataset.count for place in range(27)]
             sent = Sent(pattern=f"engine {number} of the backend", samples=make_samples(indices, dataset))
-            submit(engine, sent.samples, sent.reply)
-            engine.flush()
-            sent.reply.wait(sent.samples, subject.patience_s)
+            answer_all(subject, engine, sent.samples, sent.reply)
         _demand_one_answer_each(sent, subject)
 
 
@@ -168,9 +163,7 @@ def reports_facts_as_json(subject: Subject) -> None:
     with subject.any_engine("fixed") as (engine, dataset):
         reply = RecordingReply()
         samples = make_samples(range(dataset.count), dataset)
-        submit(engine, samples, reply)
-        engine.flush()
-        reply.wait(samples, subject.patience_s)
+        answer_all(subject, engine, samples, reply)
         _demand_runtime_facts(subject.backend)
         _demand_statistics(engine)
         _demand_promised_kinds(engine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import faulthandler
+import importlib
 import os
 import sys
 import threading
@@ -13,7 +14,9 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from pydantic import TypeAdapter
 
 from mlbench.conformance.causes import cause_of, cause_of_hang, raised_in
 from mlbench.conformance.hang_guard import HangGuard
@@ -35,6 +38,9 @@ from mlbench.execution.processes.failures import FailureKind
 from mlbench.execution.processes.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.settings.layers import fill_template
 from mlbench.wire.progress import ProgressMessage
+
+if TYPE_CHECKING:
+    from mlbench.conformance.workload_subject import TrialSubject
 
 _LONGEST_PATIENCE_S = 20.0
 _SHARE_OF_TIMEOUT = 1 / 3
@@ -85,11 +91,9 @@ class CheckRequest:
         """Return the checks that apply; raises as `subject`."""
         return checks_for(self.subject().backend)
 
-    def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], ChecksRequest]:
-        """Return the child's function for some checks, and its request."""
-        modules = modules_of_checks(Plugins.discover().backend(self.backend))
-        function = ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer, modules)
-        return function, ChecksRequest(request=self, checks=checks)
+    def modules(self) -> Sequence[str]:
+        """Return the modules that its checks import."""
+        return modules_of_checks(Plugins.discover().backend(self.backend))
 
 
 def _with_options(backend: Backend, options: Any) -> Backend:
@@ -141,17 +145,20 @@ class Finding(_Outcome):
 
 
 class KitRequest(Protocol):
-    """What a kit is asked for: a `CheckRequest`, or that for a workload."""
+    """What a kit is asked for: a dataclass such as `CheckRequest`."""
 
     @property
     def timeout_s(self) -> float:
         """For each step of a check."""
 
+    def subject(self) -> Subject | TrialSubject:
+        """Return the subject of the checks."""
+
     def checks(self) -> Sequence[Callable[[Any], None]]:
         """Return the checks that apply."""
 
-    def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], object]:
-        """Return the child's function for some checks, and its request."""
+    def modules(self) -> Sequence[str]:
+        """Return the modules that its checks import."""
 
 
 def examine(
@@ -170,8 +177,10 @@ def examine(
     """
     checks = [check for check in request.checks() if not only or check.__name__ in only]
     examination = _Examination(checks, on_finding)
+    kind = f"{type(request).__module__}:{type(request).__name__}"
+    function = ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer, request.modules())
     while remaining := examination.remaining:
-        function, asked = request.ask(remaining)
+        asked = ChecksRequest(kind=kind, request=request, checks=remaining)
         limits = ProcessLimits.for_run(request.timeout_s + _GRACE_S)
         outcome = call_isolated(function, asked, log, limits, examination.on_message)
         if isinstance(outcome, Failure):
@@ -186,9 +195,11 @@ def examine(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecksRequest:
-    """The request to the child: checks of a backend, by name."""
+    """The request to the child: checks by name, and the request to the kit."""
 
-    request: CheckRequest
+    kind: str
+    """The request's class: ``module:class``."""
+    request: Any
     checks: Sequence[str]
 
 
@@ -198,37 +209,15 @@ class ChecksAnswer:
 
 
 def run_checks(asked: ChecksRequest, channel: Channel) -> ChecksAnswer:
-    """Run checks one after another, in the child; the channel reports each check's start, compilations and result."""
-    return run_each(asked.request.subject(), asked.request.checks(), asked.checks, channel)
+    """Run checks one after another, in the child, until several in a row hit one and the same hang.
 
-
-class Examinee(Protocol):
-    """A subject of checks: a dataclass with at least these fields."""
-
-    @property
-    def plugin(self) -> object:
-        """The subject of the check."""
-
-    @property
-    def timeout_s(self) -> float:
-        """For each step of a check."""
-
-    @property
-    def on_compiled(self) -> Callable[[], None]:
-        """Called after each step."""
-
-    @property
-    def on_stuck(self) -> Callable[[str], None]:
-        """Called with the reason why only ending the process ends the check."""
-
-
-def run_each(
-    subject: Examinee, checks: Sequence[Callable[[Any], None]], names: Sequence[str], channel: Channel
-) -> ChecksAnswer:
-    """Run those of the checks that are named, in the child, until several in a row hit one and the same hang."""
-    by_name = {check.__name__: check for check in checks}
+    The channel reports each check's start, compilations and result.
+    """
+    module, _, name = asked.kind.partition(":")
+    request: KitRequest = TypeAdapter(getattr(importlib.import_module(module), name)).validate_python(asked.request)
+    subject, by_name = request.subject(), {check.__name__: check for check in request.checks()}
     outcomes: list[_Outcome] = []
-    for name in names:
+    for name in asked.checks:
         channel.progress(name)
         outcomes.append(_run_check(by_name[name], subject, channel))
         channel.progress(name, outcomes[-1])

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from mlbench.conformance.recording import RecordingReply, make_samples, submit
+from mlbench.conformance.recording import RecordingReply, answer_all, make_samples
 from mlbench.conformance.subject import Check, Subject, demand
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGALRM)
@@ -156,9 +156,7 @@ def _answer_everything(subject: Subject) -> None:
     process, reply = os.getpid(), RecordingReply()
     with subject.any_engine("bucketed") as (engine, dataset):
         samples = make_samples(range(dataset.count), dataset)
-        submit(engine, samples, reply)
-        engine.flush()
-        reply.wait(samples, subject.patience_s)
+        answer_all(subject, engine, samples, reply)
     if os.getpid() != process:
         threading.Event().wait()  # the backend has forked, and this is the copy: it waits to be found
 

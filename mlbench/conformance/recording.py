@@ -227,6 +227,13 @@ def submit(engine: Engine, samples: Samples, reply: RecordingReply) -> None:
     submit_as_given(engine, Samples(samples.ids, samples.indices, samples.dataset), reply)
 
 
+def answer_all(subject: Subject, engine: Engine, samples: Samples, reply: RecordingReply) -> None:
+    """Submit samples as the last ones, and wait for their answers."""
+    submit(engine, samples, reply)
+    engine.flush()
+    reply.wait(samples, subject.patience_s)
+
+
 def submit_as_given(engine: Engine, given: Samples, reply: RecordingReply) -> None:
     """Submit these very samples."""
     samples = Samples(given.ids, given.indices, given.dataset)

@@ -12,7 +12,7 @@ import numpy as np
 
 from mlbench.conformance.known_answers import Scoring, draw_seed
 from mlbench.conformance.known_generation import ANSWER_TOKENS
-from mlbench.conformance.recording import RecordingReply, make_samples, submit
+from mlbench.conformance.recording import RecordingReply, answer_all, make_samples
 from mlbench.conformance.subject import Check, Subject, demand, demand_answer
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
@@ -164,9 +164,7 @@ def _generate(
 ) -> tuple[RecordingReply, Samples]:
     reply = RecordingReply()
     samples = make_samples(range(dataset.count) if indices is None else indices, dataset)
-    submit(engine, samples, reply)
-    engine.flush()
-    reply.wait(samples, subject.patience_s)
+    answer_all(subject, engine, samples, reply)
     return reply, samples
 
 
@@ -186,10 +184,7 @@ def _collect_answers(reply: RecordingReply, samples: Samples) -> list[tuple[int,
 
 
 def _answers(subject: Subject, engine: Engine, dataset: Dataset, indices: Sequence[int]) -> dict[int, np.ndarray]:
-    reply, samples = RecordingReply(), make_samples(indices, dataset)
-    submit(engine, samples, reply)
-    engine.flush()
-    reply.wait(samples, subject.patience_s)
+    reply, samples = _generate(subject, engine, dataset, indices)
     names = dict(zip(samples.ids, samples.indices, strict=True))
     return {names[id_]: answers[0] for id_, answers in reply.answers.items() if id_ in names}
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mlbench.conformance.isolated import ChecksAnswer, run_each
 from mlbench.conformance.transform_checks import TRANSFORM_CHECKS, TransformCheck, TransformSubject
 from mlbench.conformance.workload_kit import COMPUTES, check_available, modules_of
 from mlbench.conformance.workload_subject import WorkloadTrial
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
-from mlbench.execution.processes.channel import Channel
-from mlbench.execution.processes.isolation import ChildFunction
 from mlbench.settings.layers import fill_template
 from mlbench.settings.transforms import choose_transforms
 
@@ -60,22 +57,6 @@ class TransformCheckRequest:
         self.subject()
         return TRANSFORM_CHECKS
 
-    def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], TransformChecksRequest]:
-        """Return what runs some checks in a child, and what that is asked."""
-        modules = modules_of(self.subject().trial.workload)
-        function = ChildFunction(f"{__name__}:{run_transform_checks.__name__}", ChecksAnswer, modules)
-        return function, TransformChecksRequest(request=self, checks=checks)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransformChecksRequest:
-    """What the child is asked for: checks of a transform, by name."""
-
-    request: TransformCheckRequest
-    checks: Sequence[str]
-
-
-def run_transform_checks(asked: TransformChecksRequest, channel: Channel) -> ChecksAnswer:
-    """Run checks one after another, in the child; the channel reports each check's start and result."""
-    checks: Sequence[Callable[[TransformSubject], None]] = TRANSFORM_CHECKS
-    return run_each(asked.request.subject(), checks, asked.checks, channel)
+    def modules(self) -> Sequence[str]:
+        """Return the modules that its checks import."""
+        return modules_of(self.subject().trial.workload)

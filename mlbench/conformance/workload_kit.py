@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mlbench.conformance.isolated import ChecksAnswer, run_each
 from mlbench.conformance.kit import MODULES_OF_KIT
 from mlbench.conformance.workload_checks import WORKLOAD_CHECKS, WorkloadCheck
 from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
 from mlbench.contracts.workload import Workload
 from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError
-from mlbench.execution.processes.channel import Channel
-from mlbench.execution.processes.isolation import ChildFunction
 from mlbench.settings.layers import fill_template
 
 COMPUTES = "pytorch"
@@ -52,24 +49,9 @@ class WorkloadCheckRequest:
         self.subject()
         return WORKLOAD_CHECKS
 
-    def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], WorkloadChecksRequest]:
-        """Return what runs some checks in a child, and what that is asked."""
-        modules = modules_of(Plugins.discover().workload(self.workload))
-        function = ChildFunction(f"{__name__}:{run_workload_checks.__name__}", ChecksAnswer, modules)
-        return function, WorkloadChecksRequest(request=self, checks=checks)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadChecksRequest:
-    """What the child is asked for: checks of a workload, by name."""
-
-    request: WorkloadCheckRequest
-    checks: Sequence[str]
-
-
-def run_workload_checks(asked: WorkloadChecksRequest, channel: Channel) -> ChecksAnswer:
-    """Run checks one after another, in the child; the channel reports each check's start and result."""
-    return run_each(asked.request.subject(), WORKLOAD_CHECKS, asked.checks, channel)
+    def modules(self) -> Sequence[str]:
+        """Return the modules that its checks import."""
+        return modules_of(Plugins.discover().workload(self.workload))
 
 
 def check_available(plugins: Plugins, *names: str) -> None:

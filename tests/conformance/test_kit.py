@@ -87,7 +87,8 @@ def test_a_backend_that_takes_the_process_down_fails_the_check_it_does_so_in_and
 @pytest.mark.usefixtures("own_cache")
 def test_each_compiled_graph_is_a_sign_of_life(tmp_path):
     checks, messages = ["runs_again_after_exit", "stops_without_work"], []
-    asked = ChecksRequest(request=CheckRequest(backend="null"), checks=checks)
+    kind = f"{CheckRequest.__module__}:{CheckRequest.__name__}"
+    asked = ChecksRequest(kind=kind, request=CheckRequest(backend="null"), checks=checks)
     limits = ProcessLimits(stage_timeout_s=60, memory_bytes=2**40)
     call_isolated(
         ChildFunction(f"{run_checks.__module__}:run_checks", ChecksAnswer),
