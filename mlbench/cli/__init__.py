@@ -194,11 +194,7 @@ def _load_no_plugins(context: click.Context, option: click.Parameter, is_given: 
 
 
 def _take_defaults(context: click.Context, words: Sequence[str]) -> None:
-    """Give a command the defaults of the machine's settings file; a wrong file does not keep its help from printing.
-
-    Raises:
-        MlbenchError: the file is wrong.
-    """
+    """Give a command the defaults of the machine's settings file; a wrong file does not keep its help from printing."""
     command = next((each for each in _WITH_DEFAULTS if [*words[: each.count(" ") + 1]] == each.split()), "")
     if not command:
         return

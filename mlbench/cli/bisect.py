@@ -153,11 +153,7 @@ def command(
 def _installations(
     good: str | None, bad: str | None, repo: Path | None, install: str | None, commands: tuple[str, ...]
 ) -> Installations:
-    """Return the versions that the options name.
-
-    Raises:
-        UsageError: they contradict each other, or name what is not there.
-    """
+    """Return the versions that the options name."""
     from mlbench.running.installations import Commits, Listed, commits_between
 
     if good is None:

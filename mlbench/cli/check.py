@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ import click
 
 from mlbench.cli.completions import offer_checked
 from mlbench.cli.options import Finite, PrecisionName, overrides_option
-from mlbench.cli.output import echo, echo_json, echo_line
+from mlbench.cli.output import echo, echo_facts, echo_line
 from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins, nearest
 from mlbench.errors import UsageError
@@ -169,7 +168,7 @@ def print_findings(request: KitRequest, name: str, kit: KitOptions) -> list[Find
     findings = examine(request, kept_in, (lambda finding: None) if kit.as_json else _Teller().tell, only=kit.only)
     if kit.as_json:
         listed = [{"check": each.check, **dataclasses.asdict(each), "passed": each.passed} for each in findings]
-        echo_json(json.dumps(listed, indent=2))
+        echo_facts(listed)
     else:
         for line in (*_shared_causes(findings), *_refusals(findings), *_left_out(findings)):
             echo_line(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -20,7 +19,7 @@ from mlbench.cli.options import (
     tier_option,
     weights_option,
 )
-from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.output import echo_facts, echo_json, echo_line
 from mlbench.cli.search_options import (
     as_search,
     budget_option,
@@ -107,7 +106,7 @@ def _print_plan(plan: CurvePlan, plugins: Plugins, *, as_json: bool, fresh: bool
     left = left_of(plan, plugins, fresh=fresh)
     if as_json:
         facts = {"runs": plan.runs, "stored": left.stored, "seconds": left.seconds, "rates_per_s": left.rates_per_s}
-        echo_json(json.dumps(facts, indent=2))
+        echo_facts(facts)
         return
     echo_line(curve_plan_line(_name(plan), plan.runs, left))
 

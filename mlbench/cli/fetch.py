@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 import time
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from mlbench.cli.completions import offer_workloads
-from mlbench.cli.output import echo, echo_heading, echo_json, echo_line
+from mlbench.cli.output import echo, echo_facts, echo_heading, echo_line
 from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.errors import UsageError
 from mlbench.system.folders import data_folder
@@ -61,7 +60,7 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
     for name in sources:
         print_own_sources(name, data)
     if as_json:
-        echo_json(json.dumps([dataclasses.asdict(plan) for plan in plans], indent=2))
+        echo_facts([dataclasses.asdict(plan) for plan in plans])
     elif only_plan:
         print_plans(plans, data)
     if only_plan:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from mlbench.cli.options import round_option
-from mlbench.cli.output import echo_heading, echo_json, echo_wrapped, spare_search_for_garbage
+from mlbench.cli.output import echo_facts, echo_heading, echo_wrapped, spare_search_for_garbage
 from mlbench.discovery import Plugins
 from mlbench.reports.plain_text import single_line
 
@@ -42,7 +41,7 @@ def command(round: str, as_json: bool) -> None:
         ],
     }
     if as_json:
-        echo_json(json.dumps({heading: [row._asdict() for row in rows] for heading, rows in listing.items()}, indent=2))
+        echo_facts({heading: [row._asdict() for row in rows] for heading, rows in listing.items()})
         return
     for heading, rows in listing.items():
         if rows:

@@ -434,17 +434,10 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--tier", type=click.Choice(["smoke", "dev", "valid"]), help="Only runs of this tier.")
     @click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the N newest of these.")
     @functools.wraps(function)
-    def with_filter(
-        workload: str | None,
-        backend: str | None,
-        scenario: str | None,
-        tier: str | None,
-        newest: int | None,
-        **others: Any,
-    ) -> Any:
+    def with_filter(**given: Any) -> Any:
         from mlbench.records.store.selection import Filter
 
-        wanted = Filter(workload=workload, backend=backend, scenario=scenario, tier=tier, newest=newest)
-        return function(wanted=wanted, **others)
+        own = {name: given.pop(name) for name in ("workload", "backend", "scenario", "tier", "newest")}
+        return function(wanted=Filter(**own), **given)
 
     return with_filter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import shutil
@@ -55,6 +56,11 @@ def echo_heading(text: str) -> None:
 def echo_json(text: str) -> None:
     """Print a JSON document."""
     click.echo(json_text(text))
+
+
+def echo_facts(facts: object) -> None:
+    """Print facts as a JSON document."""
+    echo_json(json.dumps(facts, indent=2))
 
 
 class _Log(logging.Handler):

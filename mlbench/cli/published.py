@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import click
 
 from mlbench.cli.completions import offer_published_rounds, offer_runs, offer_scenarios, offer_workloads
 from mlbench.cli.options import output_option, results_option
-from mlbench.cli.output import echo_json, echo_line, terminal_width
+from mlbench.cli.output import echo_facts, echo_line, terminal_width
 from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.errors import UsageError
 from mlbench.records.store.whole_file import write_whole
@@ -84,14 +83,14 @@ def command(
     if claims or nvidia:
         rows = table(CLAIMS if claims else NVIDIA_TABLES)
         if as_json:
-            echo_json(json.dumps(rows, indent=2))
+            echo_facts(rows)
         else:
             Console(width=terminal_width() or 240).print(rows_table(rows))
         return
     if place:
         found = place_of(read(find_run(results, place)), variant=variant)
         if as_json:
-            echo_json(json.dumps(dataclasses.asdict(found), indent=2))
+            echo_facts(dataclasses.asdict(found))
             return
         for line in place_lines(found):
             echo_line(line)
@@ -101,7 +100,7 @@ def command(
     if rounds:
         _print_rounds(found_rows, output, as_json=as_json)
     elif as_json:
-        echo_json(json.dumps([dataclasses.asdict(each) for each in found_rows], indent=2))
+        echo_facts([dataclasses.asdict(each) for each in found_rows])
     else:
         console = Console(width=terminal_width() or PUBLISHED_WIDTH)
         console.print(build_published_table(found_rows, console.width))
@@ -131,11 +130,7 @@ def _refuse_together(
 
 
 def _select(round_name: str | None, filters: Mapping[str, Any]) -> list[Published]:
-    """Return the results of a round, or of all, that filters let through.
-
-    Raises:
-        UsageError: there are none.
-    """
+    """Return the results of a round, or of all, that filters let through."""
     from mlbench.records.published import list_published_rounds, select_published
 
     known = list_published_rounds()
@@ -173,6 +168,6 @@ def _print_rounds(found: Sequence[Published], output: Path | None, *, as_json: b
             )
         write_whole(output, stand_alone(draw_rounds(compared)).encode())
     if as_json:
-        echo_json(json.dumps([dataclasses.asdict(each) for each in compared], indent=2))
+        echo_facts([dataclasses.asdict(each) for each in compared])
     else:
         Console(width=terminal_width() or PUBLISHED_WIDTH).print(build_rounds_table(compared))

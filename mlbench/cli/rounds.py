@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mlbench.cli.output import echo_heading, echo_json, echo_wrapped
+from mlbench.cli.output import echo_facts, echo_heading, echo_wrapped
 
 if TYPE_CHECKING:
     from mlbench.rules.official import Round
@@ -27,7 +26,7 @@ def command(as_json: bool) -> None:
     rounds = [round_named(name) for name in known_rounds()]
     rows = [_row(each, before) for each, before in zip(rounds, [None, *rounds], strict=False)]
     if as_json:
-        echo_json(json.dumps([row._asdict() for row in rows], indent=2))
+        echo_facts([row._asdict() for row in rows])
         return
     for row in rows:
         echo_heading(f"{row.round}, submissions until {row.deadline}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import click
 
 from mlbench.cli.completions import offer_workloads
 from mlbench.cli.options import round_option
-from mlbench.cli.output import echo_heading, echo_json, echo_wrapped
+from mlbench.cli.output import echo_facts, echo_heading, echo_wrapped
 from mlbench.discovery import Plugins
 
 
@@ -33,7 +32,7 @@ def command(workload: str, round: str, as_json: bool) -> None:
     facts = list(facts_of_rules(rules))
     if as_json:
         listed = [fact._asdict() for fact in facts]
-        echo_json(json.dumps({"round": of.name, "workload": rules.workload, "facts": listed}, indent=2))
+        echo_facts({"round": of.name, "workload": rules.workload, "facts": listed})
         return
     echo_heading(f"{rules.workload} in {of}, submissions until {of.deadline}")
     width = max(len(fact.name) for fact in facts) + 2

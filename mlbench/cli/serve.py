@@ -127,11 +127,7 @@ def command(
 
 
 def _settings_of(served: dict[str, str], overrides: dict[str, str], plugins: Plugins) -> Settings:
-    """Return the settings that a run would have here.
-
-    Raises:
-        MlbenchError: a setting is unknown or of the wrong type, or the backend cannot run here.
-    """
+    """Return the settings that a run would have here."""
     from mlbench.planning.requests import RunRequest, resolve
 
     probe = plugins.probe(served["backend"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import click
 
 from mlbench.cli.completions import offer_backends, offer_scenarios, offer_settings, offer_workloads
 from mlbench.cli.options import overrides_option, profile_option, tier_option
-from mlbench.cli.output import echo, echo_heading, echo_json, echo_line, echo_wrapped
+from mlbench.cli.output import echo, echo_facts, echo_heading, echo_line, echo_wrapped
 from mlbench.contracts.workload import Profile
 from mlbench.discovery import Plugins, nearest
 from mlbench.errors import UsageError
@@ -86,7 +85,7 @@ def command(
     if markdown:
         _print_page(groups)
     elif as_json:
-        echo_json(json.dumps(_json_of(groups, settings), indent=2))
+        echo_facts(_json_of(groups, settings))
     elif explain:
         _explain(groups, settings)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from mlbench.cli.options import (
     round_option,
     weights_option,
 )
-from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.output import echo_facts, echo_line
 from mlbench.cli.search_options import (
     as_search,
     budget_option,
@@ -123,7 +122,7 @@ def _print_plan(plan: TunePlan, plugins: Plugins, *, as_json: bool, fresh: bool)
     left = remaining_of(plan, plugins, fresh=fresh)
     if as_json:
         facts = {"least_s": left.least_s, "usual_s": left.usual_s, "stored": left.stored, "is_done": left.is_done}
-        echo_json(json.dumps(facts, indent=2))
+        echo_facts(facts)
     else:
         echo_line(plan_line(searched_name(plan.base), least_s=left.least_s, usual_s=left.usual_s, stored=left.stored))
 
@@ -184,7 +183,7 @@ def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json:
             "reason": outcome.reason,
             "saved": str(saved) if saved else None,
         }
-        echo_json(json.dumps(facts, indent=2))
+        echo_facts(facts)
         return
     if found:
         for line in found_lines(searched_name(plan.base), found.rate_per_s, found.runs, outcome.records, higher):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.output import echo_facts, echo_line
 from mlbench.cli.run_maker import ProgressingMaker
 from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.discovery import Plugins
@@ -32,7 +31,7 @@ def print_settings_plan(plan: SettingsPlan, *, as_json: bool) -> None:
     """Print the settings that a search varies, and its duration."""
     if as_json:
         varied = {knob.key: list(knob.values) for knob in plan.knobs}
-        echo_json(json.dumps({"usual_s": plan.usual_s, "runs": plan.trials, "varies": varied}, indent=2))
+        echo_facts({"usual_s": plan.usual_s, "runs": plan.trials, "varies": varied})
         return
     keys = [knob.key for knob in plan.knobs]
     echo_line(settings_plan_line(searched_name(plan.base), usual_s=plan.usual_s, keys=keys, trials=plan.trials))
@@ -113,7 +112,7 @@ def _print(plan: SettingsPlan, outcome: SettingsOutcome, saved: Path | None, *, 
             "made": outcome.made,
             "saved": str(saved) if saved else None,
         }
-        echo_json(json.dumps(facts, indent=2))
+        echo_facts(facts)
         return
     if not best:
         reason = "no settings gave a valid result" if outcome.finalists else "the budget is used up"

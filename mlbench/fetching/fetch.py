@@ -193,11 +193,7 @@ class Fetch:
         return entry.checksum if entry and not file.digests else None
 
     def _is_there(self, file: RemoteFile, pinned: Digest | None) -> bool:
-        """Return whether a file is in its place and the right one; what is not recorded is verified.
-
-        Raises:
-            DataError: another file has its place.
-        """
+        """Return whether a file is in its place and the right one; what is not recorded is verified."""
         path = self.folder / file.path
         if not os.path.lexists(path):
             return False

@@ -173,11 +173,7 @@ def _entry_of(entry: EntryDemand, transform: str, plugins: Plugins, rules: Workl
 
 
 def _having(entry: EntryDemand, names: Sequence[str], plugins: Plugins, of: Round) -> Sequence[str]:
-    """Return the workloads that have an entry in a round.
-
-    Raises:
-        UsageError: none has it, or there can be none.
-    """
+    """Return the workloads that have an entry in a round."""
     found, errors = [], []
     for name in names:
         try:

@@ -155,11 +155,7 @@ class Bisection:
         return tried
 
     def _make_next(self, place: int, *, is_end: bool) -> str:
-        """Make the next run for a version; return the reason where it cannot be measured.
-
-        Raises:
-            UsageError: an end cannot be measured.
-        """
+        """Make the next run for a version; return the reason where it cannot be measured."""
         which = place
         try:
             self.installations.command(place, self.folder)  # it may take long, so it comes before a pair and not in it

@@ -158,11 +158,7 @@ def _commit(repository: Path, name: str) -> str:
 
 
 def _git(repository: Path, *words: str) -> str:
-    """Return what git prints.
-
-    Raises:
-        UsageError: it fails, or is not installed.
-    """
+    """Return what git prints."""
     try:
         done = subprocess.run(
             ["git", "-C", str(repository), *words], capture_output=True, text=True, check=False, errors="replace"

@@ -35,7 +35,6 @@ class TuneOutcome:
     found: RateFound | None
     reason: str
     """Reason for a missing rate, or for the end of the search for a higher one; empty otherwise."""
-    search: RateSearch | None
     made: int
     """Runs that were made now; the others were stored."""
     records: tuple[RunRecord, ...] = ()
@@ -80,13 +79,13 @@ class _Tune:
                 search = search.with_observation(self._try(step, search))
         except OverBudgetError:
             found = search.proven() if search else None
-            return self._outcome(found, "the budget is used up; the same command continues from here", search)
+            return self._outcome(found, "the budget is used up; the same command continues from here")
         reason = step.reason if isinstance(step, RateNotFound) else ""
-        return self._outcome(step if isinstance(step, RateFound) else None, reason, search)
+        return self._outcome(step if isinstance(step, RateFound) else None, reason)
 
-    def _outcome(self, found: RateFound | None, reason: str, search: RateSearch | None) -> TuneOutcome:
+    def _outcome(self, found: RateFound | None, reason: str) -> TuneOutcome:
         records = tuple(self._records[each.run_id] for each in found.runs) if found else ()
-        return TuneOutcome(found=found, reason=reason, search=search, made=self._maker.made, records=records)
+        return TuneOutcome(found=found, reason=reason, made=self._maker.made, records=records)
 
     def _begin(self) -> RateSearch:
         """Measure the speeds, and return the search with its first guess."""
@@ -178,15 +177,11 @@ def remaining_of(plan: TunePlan, plugins: Plugins, *, fresh: bool = False) -> Re
         is_done = True
     except _NotStoredError:
         is_done = False
-    stored = used.total()
-    if is_done:
-        return Remaining(least_s=0.0, usual_s=0.0, stored=stored, is_done=True)
-    return Remaining(
-        least_s=plan.seconds_left(probes=used[False], runs=used[True], is_least=True),
-        usual_s=plan.seconds_left(probes=used[False], runs=used[True], is_least=False),
-        stored=stored,
-        is_done=False,
+    least_s, usual_s = (
+        0.0 if is_done else plan.seconds_left(probes=used[False], runs=used[True], is_least=is_least)
+        for is_least in (True, False)
     )
+    return Remaining(least_s=least_s, usual_s=usual_s, stored=used.total(), is_done=is_done)
 
 
 _MAY_DIFFER = (SEARCHED, *ENDS_INVALID_RUNS)

@@ -97,11 +97,7 @@ def plan_tune(request: TuneRequest, plugins: Plugins) -> TunePlan:
 
 
 def _scenario(request: TuneRequest, plugins: Plugins) -> Scenario:
-    """Return the scenario whose rate is searched for.
-
-    Raises:
-        UsageError: it sends no rate, or the rules do not define it.
-    """
+    """Return the scenario whose rate is searched for."""
     workload, rules = plugins.workload(request.workload), request_rules(request, plugins)
     at_a_rate = [each for each in plugins.scenarios.values() if each.sends_rate and each.official in rules.scenarios]
     names = " or ".join(each.name for each in at_a_rate if each.name in rules.scenarios) or "none"
