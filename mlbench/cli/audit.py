@@ -72,8 +72,7 @@ def command(
     from mlbench.cluster.demand import NetworkDemand
     from mlbench.reports.audit import plan_lines
     from mlbench.submission.auditing.audit import audit, judge_stored
-    from mlbench.submission.auditing.nodes import with_nodes
-    from mlbench.submission.auditing.plan import plan_audit
+    from mlbench.submission.auditing.plan import plan_audit, with_nodes
 
     plugins = Plugins.discover()
     plan = plan_audit(results, run, tests, plugins, variant=variant or "", round=round or "", word=word)

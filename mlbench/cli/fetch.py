@@ -49,9 +49,9 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
     fetched.
     """
     from mlbench.discovery import Plugins as _Plugins
+    from mlbench.fetching.fetched_settings import sources_of
     from mlbench.fetching.local_files import check_paths
     from mlbench.fetching.lock_file import LockFile
-    from mlbench.fetching.own_sources import sources_of
     from mlbench.fetching.plan import check_room, plan_workload
 
     data, chosen = data_folder(), choose_workloads(workloads, _Plugins.discover())
@@ -121,7 +121,7 @@ def print_terms(plan: WorkloadPlan) -> None:
 
 def print_own_sources(workload: str, data: Path) -> None:
     """Name the list of sources that a data folder contains."""
-    from mlbench.fetching.own_sources import own_sources
+    from mlbench.fetching.fetched_settings import own_sources
 
     if (path := own_sources(workload, data)).exists():
         echo_line(f"{workload}: addresses and checksums are those of {path}", to_stderr=True)

@@ -7,13 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mlbench.comparison.effect import Effect, detectable_loss
-from mlbench.comparison.exact import decide_exactly
 from mlbench.comparison.kinds import KINDS, SPEED, MeasureKind, in_direction, of_kind
 from mlbench.comparison.outcome import Cell, Judged
 from mlbench.comparison.speeds import Speed
 from mlbench.comparison.spread import ENOUGH_SESSIONS, Source
 from mlbench.comparison.tested import Tested
-from mlbench.comparison.verdicts import ALPHA, MARGIN, Companions, Decision, Number, SpeedVerdict, judge_together
+from mlbench.comparison.verdicts import (
+    ALPHA,
+    MARGIN,
+    Companions,
+    Decision,
+    Number,
+    SpeedVerdict,
+    decide_exactly,
+    judge_together,
+)
 
 MOST_DETECTABLE = 0.9
 """A loss of speed beyond which a test is said to detect none."""

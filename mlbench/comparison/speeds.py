@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from mlbench.comparison.comparability import knowing
 from mlbench.comparison.effect import Effect, is_bimodal
-from mlbench.comparison.exact import compare_exactly
 from mlbench.comparison.kinds import KINDS, PROCESSOR_TIME, SPEED, MeasureKind
 from mlbench.comparison.measures import (
     Measure,
@@ -23,6 +22,7 @@ from mlbench.comparison.readings import Reading, Readings, measure_difference, o
 from mlbench.comparison.resources import processor_time_of, resources_of, setup_of
 from mlbench.comparison.spread import Source
 from mlbench.comparison.tested import Tested, signed_logarithm
+from mlbench.comparison.verdicts import compare_exactly
 from mlbench.records.facts import conditions_of
 from mlbench.records.run_record import RunRecord
 

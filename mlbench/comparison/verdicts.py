@@ -141,3 +141,25 @@ def find_companions(number: Number, numbers: Sequence[Number], margin: float) ->
     if 2 * changed < len(ratios):
         return None
     return Companions(changed=changed, count=len(ratios), ratio=float(np.median(list(ratios.values()))))
+
+
+def compare_exactly(base: Sequence[float], new: Sequence[float], margin: float) -> tuple[Effect, str]:
+    """Return the ratio of numbers that equal runs repeat exactly, above 1 where the new side has less, or why not.
+
+    Args:
+        base: a positive number per run.
+        new: likewise.
+        margin: repeats of one side that differ by more are not exact, and have no verdict.
+    """
+    ends = (min(base) / max(new), max(base) / min(new))
+    ratio = math.exp((math.fsum(map(math.log, base)) / len(base)) - (math.fsum(map(math.log, new)) / len(new)))
+    apart = max(max(side) / min(side) for side in (base, new)) - 1
+    reason = f"repeats differ by {apart:.1%}, so it is no exact number" if apart > margin else ""
+    return Effect(ratio=ratio, low=ends[0], high=ends[1], p_value=None), reason
+
+
+def decide_exactly(effect: Effect, margin: float) -> SpeedVerdict:
+    """Return the verdict on numbers without noise."""
+    if 1 / (1 + margin) <= effect.ratio <= 1 + margin:
+        return SpeedVerdict.SAME
+    return SpeedVerdict.FASTER if effect.ratio > 1 else SpeedVerdict.SLOWER

@@ -28,8 +28,7 @@ from mlbench.reports.console import (
 from mlbench.reports.explanation import next_step, sentence
 from mlbench.reports.plain_text import single_line
 from mlbench.reports.replay import chosen_text
-from mlbench.reports.steady_speed import steady_speed
-from mlbench.reports.telemetry import describe_device
+from mlbench.reports.telemetry import describe_device, steady_speed
 from mlbench.reports.units import duration, plural, three_digits, with_prefix
 from mlbench.wire.engine_statistics import statistics_to_json
 from mlbench.wire.runtime_facts import runtime_to_json

@@ -6,7 +6,7 @@ import pytest
 
 from mlbench.contracts.workload import Workload
 from mlbench.errors import DataError
-from mlbench.fetching.own_sources import own_sources, sources_of
+from mlbench.fetching.fetched_settings import own_sources, sources_of
 
 
 class Sourced(Workload):

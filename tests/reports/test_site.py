@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mlbench.records.store.stored_runs import open_stored_runs
-from mlbench.reports.site.names import run_page, workload_page
+from mlbench.reports.site.content import run_page, workload_page
 from mlbench.reports.site.pages import site_pages
 
 pytest.importorskip("altair", reason="the extra [report] is not installed")

@@ -14,10 +14,9 @@ from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import overhead
 from mlbench.reports.html.work_charts import mean_batch, useful_share, waiting
 from mlbench.reports.published import place_lines
-from mlbench.reports.steady_speed import steady_speed
 from mlbench.reports.summary import Combination, Summary
 from mlbench.reports.table import ReportTable, TableCell, table
-from mlbench.reports.telemetry import describe_device
+from mlbench.reports.telemetry import describe_device, steady_speed
 from mlbench.reports.units import percent, plural, quantity, size, three_digits
 from mlbench.wire.engine_statistics import statistics_to_json
 from mlbench.wire.runtime_facts import runtime_to_json

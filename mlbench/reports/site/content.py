@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +17,27 @@ from mlbench.records.run_record import RunRecord
 from mlbench.records.store.stored_runs import RunKind, StoredRuns
 from mlbench.reports.history import is_shown
 from mlbench.reports.summary import Combination, Summary, scenario_order, summarise
+
+_LONGEST = 120
+
+
+def workload_page(workload: str) -> str:
+    """Return the path of a workload's page."""
+    return f"workloads/{_file_name(workload)}.html"
+
+
+def run_page(run_id: str) -> str:
+    """Return the path of a run's page."""
+    return f"runs/{_file_name(run_id)}.html"
+
+
+def _file_name(name: str) -> str:
+    """Return a name that is safe in every file system and URL: itself, or its safe characters with a hash."""
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:_LONGEST]
+    if safe == name and name:
+        return name
+    return f"{safe}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:10]}"
+
 
 MOST_REPEATS = 20
 """Most runs that are shown as the newest ones."""

@@ -16,8 +16,7 @@ from mlbench.reports.html.rendering import render
 from mlbench.reports.html.run_charts import HISTORY_LEAST
 from mlbench.reports.site import tables
 from mlbench.reports.site.charts import history_figure
-from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent, read_workloads
-from mlbench.reports.site.names import run_page, workload_page
+from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent, read_workloads, run_page, workload_page
 from mlbench.reports.summary import TIERS, Combination, Summary, headline
 from mlbench.reports.units import number_of, plural
 

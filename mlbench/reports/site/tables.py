@@ -13,8 +13,7 @@ from mlbench.reports.comparison import interval_of, score_verdict, speed_texts
 from mlbench.reports.console import accuracy, spell_target, standing, target_sign
 from mlbench.reports.html.results import NOTHING, links_of, origin, series_table, with_estimates
 from mlbench.reports.site.charts import TONES
-from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent
-from mlbench.reports.site.names import run_page, workload_page
+from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent, run_page, workload_page
 from mlbench.reports.summary import Combination, Summary, not_counted
 from mlbench.reports.table import ReportTable, TableCell, table
 from mlbench.reports.units import number_of, plural

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from mlbench.measurement.verification import verify
 from mlbench.planning.repeats import NOT_TRUSTED, check_word
 from mlbench.records.environment import observe_environment
 from mlbench.records.facts import CONDITIONS
+from mlbench.records.node_record import NetworkRecord
 from mlbench.records.run_record import RunRecord, read
 from mlbench.records.store.run_folder import find_run, runs_in
 from mlbench.rules.audit_config import OF_TOKENS
@@ -176,3 +178,55 @@ def _seconds(record: RunRecord, test: str) -> float:
         return _TEST06_S
     spent = sum(each for stage, each in record.stages_ns.items() if stage not in _NOT_REPEATED)
     return (spent or record.duration_ns or 0) / 1e9
+
+
+def with_nodes(plan: AuditPlan, network: NetworkDemand | None) -> AuditPlan:
+    """Return a plan whose tests nodes answer.
+
+    Args:
+        plan: of a run.
+        network: nodes that answer now; None: this machine does.
+
+    Raises:
+        UsageError: the run was not answered by these.
+    """
+    record = plan.record
+    if not record.network:
+        if network:
+            raise UsageError(
+                f"run {record.run_id} was made without a network, and nodes are named.", hint="Leave --network out."
+            )
+        return plan
+    if not network:
+        names = ", ".join(each.node.name for each in record.network.nodes)
+        raise UsageError(f"run {record.run_id} was answered by nodes {names}.", hint="Name them with --network.")
+    _check_same(record, record.network, network)
+    return dataclasses.replace(plan, network=network)
+
+
+def _check_same(record: RunRecord, then: NetworkRecord, now: NetworkDemand) -> None:
+    machines_then = {each.node.name: each.node.environment.machine for each in then.nodes}
+    machines = {each.name: each.environment.machine for each in now.nodes}
+    if machines_then.keys() != machines.keys():
+        one, other = (", ".join(sorted(each)) for each in (machines_then, machines))
+        raise UsageError(
+            f"run {record.run_id} was answered by nodes {one}, and {other} are named.",
+            hint="Start them with the same --name.",
+        )
+    for name, machine in machines.items():
+        if machine != machines_then[name]:
+            raise UsageError(
+                f"node {name} is on another machine than in run {record.run_id}.", hint="Start it where it was."
+            )
+    if then.connections != now.spec.connections:
+        raise UsageError(
+            f"run {record.run_id} had {then.connections} connections to a node, but {now.spec.connections} are "
+            "requested.",
+            hint=f"Use --connections {then.connections}.",
+        )
+    if then.is_encrypted is not bool(now.spec.certificate):
+        had, asked = ("TLS", "none") if then.is_encrypted else ("no TLS", "it")
+        raise UsageError(
+            f"run {record.run_id} had {had}, but {asked} is requested.",
+            hint="Use --certificate as the run did.",
+        )

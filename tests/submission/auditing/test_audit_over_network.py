@@ -13,8 +13,7 @@ from mlbench.cluster.demand import NetworkDemand
 from mlbench.errors import UsageError
 from mlbench.records.job_spec import NetworkSpec
 from mlbench.records.run_record import RunRecord
-from mlbench.submission.auditing.nodes import with_nodes
-from mlbench.submission.auditing.plan import AuditPlan
+from mlbench.submission.auditing.plan import AuditPlan, with_nodes
 
 MLBENCH = [sys.executable, "-m", "mlbench"]
 SERVED = ("brief", "--backend", "null", "--set", "backend.service_ms=2")
