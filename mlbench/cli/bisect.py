@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli import options
 from mlbench.cli.completions import offer_backends, offer_measures, offer_scenarios, offer_workloads
-from mlbench.cli.options import (
-    Finite,
-    PrecisionName,
-    overrides_option,
-    profile_option,
-    results_option,
-    tier_option,
-    weights_option,
-)
 from mlbench.cli.output import echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import UsageError
@@ -69,15 +61,17 @@ SHORTEST = {"load.min_duration_ms": "1", "load.min_query_count": "1"}
 )
 @click.option(
     "--margin",
-    type=Finite(0, 1, max_open=True),
+    type=options.Finite(0, 1, max_open=True),
     help="The ends must differ by more than this.  [default: that of the kind of number, as of `mlbench compare`]",
 )
-@profile_option
-@tier_option
-@click.option("--precision", type=PrecisionName(), help="Precision to compute in.  [default: the backend's first]")
-@weights_option
-@overrides_option
-@results_option
+@options.profile_option
+@options.tier_option
+@click.option(
+    "--precision", type=options.PrecisionName(), help="Precision to compute in.  [default: the backend's first]"
+)
+@options.weights_option
+@options.overrides_option
+@options.results_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     good: str | None,

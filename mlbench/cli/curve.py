@@ -7,27 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli import options, search_options
 from mlbench.cli.completions import offer_scenarios, offer_workloads
 from mlbench.cli.model_options import model_options
-from mlbench.cli.options import (
-    backend_option,
-    overrides_option,
-    power_option,
-    profile_option,
-    results_option,
-    round_option,
-    tier_option,
-    weights_option,
-)
 from mlbench.cli.output import echo_facts, echo_json, echo_line
-from mlbench.cli.search_options import (
-    as_search,
-    budget_option,
-    json_option,
-    limit_option,
-    plan_option,
-    precision_option,
-)
 from mlbench.errors import UsageError
 from mlbench.records.store.run_names import CURVE_TAG
 from mlbench.reports.units import rough_time
@@ -41,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("curve")
 @click.argument("workload", required=False, shell_complete=offer_workloads)
 @model_options
-@backend_option
+@options.backend_option
 @click.option(
     "--scenario",
     default="",
@@ -49,11 +32,11 @@ if TYPE_CHECKING:
     shell_complete=offer_scenarios,
     help="Scenario whose rate rises.  [default: the first with a rate]",
 )
-@profile_option
-@tier_option
-@precision_option
-@weights_option
-@round_option
+@options.profile_option
+@options.tier_option
+@search_options.precision_option
+@options.weights_option
+@options.round_option
 @click.option("--points", type=click.IntRange(4, 32), default=7, show_default=True, help="Number of rates.")
 @click.option(
     "--repeat",
@@ -64,15 +47,15 @@ if TYPE_CHECKING:
     help="Runs at each rate, interleaved.",
 )
 @click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score each run as well.")
-@power_option
-@limit_option
-@budget_option
-@plan_option
+@options.power_option
+@search_options.limit_option
+@search_options.budget_option
+@search_options.plan_option
 @click.option("--fresh", is_flag=True, help="Repeat all runs, including stored ones.")
-@overrides_option
-@results_option
-@json_option
-@as_search
+@options.overrides_option
+@options.results_option
+@search_options.json_option
+@search_options.as_search
 def command(
     request: TuneRequest,
     plugins: Plugins,

@@ -6,19 +6,10 @@ from typing import Any
 
 import click
 
+from mlbench.cli import options
 from mlbench.cli.axis_options import axis_options, repeats_option
 from mlbench.cli.completions import offer_workloads
 from mlbench.cli.model_options import model_options
-from mlbench.cli.options import (
-    accuracy_option,
-    overrides_option,
-    profile_option,
-    quiet_option,
-    results_option,
-    round_option,
-    tier_option,
-    weights_option,
-)
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 
@@ -32,16 +23,16 @@ from mlbench.errors import UsageError
     precision="all of the backend, fp32 first",
     transform="a row each; 'sparse prune-layers' is one row with both",
 )
-@profile_option
-@tier_option
-@weights_option
-@accuracy_option
-@round_option
+@options.profile_option
+@options.tier_option
+@options.weights_option
+@options.accuracy_option
+@options.round_option
 @repeats_option
 @click.option("--fresh", is_flag=True, help="Make all runs, not only those missing or failed.")
-@overrides_option
-@results_option
-@quiet_option
+@options.overrides_option
+@options.results_option
+@options.quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the records, and nothing else, to stdout.")
 def command(workload: str | None, fresh: bool, is_quiet: bool, as_json: bool, **matrix_fields: Any) -> int:
     """Measure WORKLOAD in each precision of a backend, and after each --transform, and print one table.

@@ -10,26 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from mlbench.cli import options
 from mlbench.cli.axis_options import axis_options, repeats_option
 from mlbench.cli.budget import TimeForTurns, until_sure_options
 from mlbench.cli.completions import offer_workloads
 from mlbench.cli.model_options import model_options
-from mlbench.cli.options import (
-    accuracy_option,
-    entry_options,
-    job_options,
-    network_options,
-    overrides_option,
-    parallel_option,
-    power_option,
-    profile_option,
-    quiet_option,
-    results_or_out_option,
-    round_option,
-    tag_option,
-    tier_option,
-    weights_option,
-)
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
@@ -58,23 +43,23 @@ _OF_A_SUITE = (
     precision="the backend's first",
     transform="applied in order",
 )
-@profile_option
-@tier_option
-@weights_option
-@accuracy_option
-@round_option
-@entry_options
+@options.profile_option
+@options.tier_option
+@options.weights_option
+@options.accuracy_option
+@options.round_option
+@options.entry_options
 @repeats_option
-@tag_option
-@power_option
-@network_options
+@options.tag_option
+@options.power_option
+@options.network_options
 @click.option("--suite", type=click.Path(path_type=Path), metavar="FILE", help="Make the runs of a suite file.")
 @click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
-@job_options
-@overrides_option
-@results_or_out_option
-@parallel_option
-@quiet_option
+@options.job_options
+@options.overrides_option
+@options.results_or_out_option
+@options.parallel_option
+@options.quiet_option
 @until_sure_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the records, and nothing else, to stdout.")
 @click.pass_context

@@ -7,27 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli import options, search_options
 from mlbench.cli.completions import offer_scenarios, offer_workloads
 from mlbench.cli.model_options import model_options
-from mlbench.cli.options import (
-    accuracy_option,
-    backend_option,
-    overrides_option,
-    power_option,
-    profile_option,
-    results_option,
-    round_option,
-    weights_option,
-)
 from mlbench.cli.output import echo_facts, echo_line
-from mlbench.cli.search_options import (
-    as_search,
-    budget_option,
-    json_option,
-    limit_option,
-    plan_option,
-    precision_option,
-)
 from mlbench.errors import UsageError
 from mlbench.reports.units import rough_time
 from mlbench.system.folders import tuned_settings_file
@@ -43,7 +26,7 @@ if TYPE_CHECKING:
 @click.command("tune")
 @click.argument("workload", required=False, shell_complete=offer_workloads)
 @model_options
-@backend_option
+@options.backend_option
 @click.option(
     "--scenario",
     default="",
@@ -51,7 +34,7 @@ if TYPE_CHECKING:
     shell_complete=offer_scenarios,
     help="Server: find the highest rate; others: find the best settings.  [default: the first with a rate]",
 )
-@profile_option
+@options.profile_option
 @click.option(
     "--tier",
     type=click.Choice(["smoke", "dev", "valid"]),
@@ -59,20 +42,20 @@ if TYPE_CHECKING:
     show_default=True,
     help="Length of the full runs: seconds, a minute, or the official durations and counts.",
 )
-@precision_option
-@weights_option
-@round_option
-@accuracy_option
-@power_option
-@limit_option
-@budget_option
+@search_options.precision_option
+@options.weights_option
+@options.round_option
+@options.accuracy_option
+@options.power_option
+@search_options.limit_option
+@search_options.budget_option
 @click.option("--save", is_flag=True, help="Keep the rate or the settings for later runs on this machine.")
-@plan_option
+@search_options.plan_option
 @click.option("--fresh", is_flag=True, help="Repeat all runs, including those of an earlier search.")
-@overrides_option
-@results_option
-@json_option
-@as_search
+@options.overrides_option
+@options.results_option
+@search_options.json_option
+@search_options.as_search
 def command(
     request: TuneRequest,
     plugins: Plugins,

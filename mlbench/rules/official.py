@@ -14,19 +14,9 @@ from mlbench.contracts.metric import Target
 from mlbench.contracts.rules import DEFAULT_ROUND, Tokens
 from mlbench.contracts.scenario import Scenario
 from mlbench.errors import MlbenchError
+from mlbench.rules import round_files
 from mlbench.rules import round_parts as parts
 from mlbench.rules.early_stopping import CONFIDENCE
-from mlbench.rules.round_files import (
-    RoundTables,
-    file_of,
-    is_shipped,
-    known_rounds,
-    official_scenarios,
-    own_name,
-    read_tables,
-    refuse_bad_round,
-    scenarios_of_row,
-)
 from mlbench.rules.round_parts import (
     Category,
     CheckerScope,
@@ -108,7 +98,7 @@ class WorkloadRules:
     @property
     def workload(self) -> str:
         """Return the workload's own name."""
-        return own_name(self.name)
+        return round_files.own_name(self.name)
 
     @property
     def server_latency_ms(self) -> int | None:
@@ -208,7 +198,7 @@ class Round:
             UsageError: the round has no such workload; the hint says which rounds do.
         """
         if workload not in self.rows:
-            official_scenarios(workload, self.name)  # raises
+            round_files.official_scenarios(workload, self.name)  # raises
         return self.workloads[workload]
 
     def rules_of_scenario(self, scenario: Scenario) -> ScenarioRules:
@@ -225,7 +215,7 @@ def round_named(name: str) -> Round:
     Raises:
         UsageError: there is no such round, or its file is no description of one; the message names it.
     """
-    return _round_in(file_of(name), name)
+    return _round_in(round_files.file_of(name), name)
 
 
 def default_round() -> Round:
@@ -239,7 +229,7 @@ def recognise_round(detail: Mapping[str, object]) -> str | None:
     Each round draws three seeds of its own. One of them is enough: no two rounds share any.
     """
     found = {seed for seed in map(detail.get, _SEEDS_LOGGED) if isinstance(seed, int)}
-    for round_name in known_rounds():
+    for round_name in round_files.known_rounds():
         try:
             seeds = round_named(round_name).seeds
         except MlbenchError:  # a broken file of the user's own is an error where that round is asked for
@@ -277,21 +267,21 @@ def rescaled_targets(
 
 @cache
 def _round_in(file: str, name: str) -> Round:
-    tables = read_tables(name)
-    with refuse_bad_round(file):
+    tables = round_files.read_tables(name)
+    with round_files.refuse_bad_round(file):
         found = _round(name, tables)
         if not found.workloads:
             raise ValueError("it has no workloads")
         if (found.early_stopping.confidence, found.early_stopping.tolerance) != (CONFIDENCE, 0):
             raise ValueError(f"early_stopping is not LoadGen's: confidence {CONFIDENCE}, tolerance 0")
-        if not is_shipped(file):
+        if not round_files.is_shipped(file):
             parts.check_types(found)
             for rules in found.workloads.values():
                 parts.check_types(rules)
     return found
 
 
-def _round(name: str, tables: RoundTables) -> Round:
+def _round(name: str, tables: round_files.RoundTables) -> Round:
     if not isinstance(tables.deadline, date):
         raise ValueError(f"deadline is {tables.deadline!r}, not a date")
     return Round(
@@ -339,7 +329,7 @@ def _workload(of: Round, name: str, row: Mapping[str, Any]) -> WorkloadRules:
         tokens=Tokens(row.get("tokens", "none")),
         tokens_per_sample=row.get("tokens_per_sample"),
         compliance=tuple(row.get("compliance", ())),
-        scenarios=scenarios_of_row(tuple(of.scenarios), row),
+        scenarios=round_files.scenarios_of_row(tuple(of.scenarios), row),
         category_scenarios={Category(category): tuple(names) for category, names in row["scenarios"].items()},
         any_of={Category(category): tuple(names) for category, names in row.get("any_of", {}).items()},
         scenarios_of_both=None if both is None else tuple(both),

@@ -11,83 +11,42 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mlbench.contracts.workload import Profile, Weights
-from mlbench.rules.answers import (
-    answers_as_long,
-    answers_follow_content,
-    answers_whole,
-    first_token_computed,
-    is_scored,
-    no_caching,
-    prompts_whole,
-    speed_holds,
-    timed_answers,
-    token_compliance,
-)
+from mlbench.rules import answers, loadgen_rules, quality, timing
 from mlbench.rules.facts import RuleKind, RuleResult, RunFacts, TimedAnswers, Verdict
-from mlbench.rules.loadgen_rules import (
-    equal_issue,
-    loadgen_errors,
-    loadgen_result,
-    logs_agree,
-    pass_order,
-    performance_sample_count,
-    samples_per_query,
-    seeds,
-    token_latencies,
-)
-from mlbench.rules.quality import (
-    accuracy,
-    official_files,
-    output_difference,
-    output_difference_measured,
-    replies_agree,
-    replies_sound,
-    reply_difference,
-)
 from mlbench.rules.tiers import Tier
-from mlbench.rules.timing import (
-    client_in_time,
-    early_stopping,
-    latency_limit,
-    min_duration,
-    min_queries,
-    offline_samples,
-    tpot,
-    ttft,
-)
 
 RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
-    loadgen_result,
-    logs_agree,
-    loadgen_errors,
-    min_duration,
-    min_queries,
-    offline_samples,
-    samples_per_query,
-    latency_limit,
-    token_latencies,
-    ttft,
-    tpot,
-    early_stopping,
-    seeds,
-    performance_sample_count,
-    equal_issue,
-    pass_order,
-    official_files,
-    replies_sound,
-    replies_agree,
-    reply_difference,
-    output_difference_measured,
-    prompts_whole,
-    client_in_time,
-    token_compliance,
-    answers_whole,
-    answers_as_long,
-    answers_follow_content,
-    timed_answers,
-    first_token_computed,
-    no_caching,
-    speed_holds,
+    loadgen_rules.loadgen_result,
+    loadgen_rules.logs_agree,
+    loadgen_rules.loadgen_errors,
+    timing.min_duration,
+    timing.min_queries,
+    timing.offline_samples,
+    loadgen_rules.samples_per_query,
+    timing.latency_limit,
+    loadgen_rules.token_latencies,
+    timing.ttft,
+    timing.tpot,
+    timing.early_stopping,
+    loadgen_rules.seeds,
+    loadgen_rules.performance_sample_count,
+    loadgen_rules.equal_issue,
+    loadgen_rules.pass_order,
+    quality.official_files,
+    quality.replies_sound,
+    quality.replies_agree,
+    quality.reply_difference,
+    quality.output_difference_measured,
+    answers.prompts_whole,
+    timing.client_in_time,
+    answers.token_compliance,
+    answers.answers_whole,
+    answers.answers_as_long,
+    answers.answers_follow_content,
+    answers.timed_answers,
+    answers.first_token_computed,
+    answers.no_caching,
+    answers.speed_holds,
 )
 
 
@@ -102,15 +61,15 @@ def judge(facts: RunFacts) -> Verdict:
     not_applied |= _not_checked(facts)
     if facts.scores is None:
         not_applied["accuracy"] = facts.unscored_reason or "no accuracy run"
-    if facts.limits.equal_issue and equal_issue(facts) is None:
+    if facts.limits.equal_issue and loadgen_rules.equal_issue(facts) is None:
         not_applied["equal_issue"] = facts.equal_issue_unknown
-    difference = output_difference(facts)
+    difference = quality.output_difference(facts)
     if facts.output_difference and not difference:
         not_applied["output_difference"] = f"no bound is known for {facts.output_difference.precision}"
     return Verdict(
         results=(
             *performance,
-            *(_with_source(result, facts) for result in accuracy(facts)),
+            *(_with_source(result, facts) for result in quality.accuracy(facts)),
             *([difference] if difference else []),
         ),
         not_applied=not_applied,
@@ -136,7 +95,7 @@ def _not_checked(facts: RunFacts) -> dict[str, str]:
 
 
 def _unscored(found: TimedAnswers) -> dict[str, str]:
-    if is_scored(found):
+    if answers.is_scored(found):
         return {}
     few = f"{found.known_right} of {found.checked} known samples have the fp32 model's answer"
     return {"timed_answers": found.reason or few}
