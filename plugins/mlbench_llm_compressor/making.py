@@ -98,6 +98,7 @@ def int4(model: Any, group: int, *, symmetric: bool = True) -> Any:
     from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 
     widths = {each.in_features for each in model.modules() if isinstance(each, torch.nn.Linear)}
+    widths |= {each.shape[-1] for each in model.parameters() if each.ndim == 3}  # all experts of a layer in one
     if group and any(width % group for width in widths):
         raise ValueError(f"groups of {group} do not divide rows of {', '.join(map(str, sorted(widths)))} weights")
     size = group or next((each for each in GROUPS if not any(width % each for width in widths)), 0)

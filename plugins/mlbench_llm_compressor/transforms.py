@@ -33,7 +33,7 @@ class GroupOptions:
     """How weights in 4 bits are grouped, and what they are calibrated on."""
 
     group: Annotated[int, Ge(0), Le(4096)] = 0
-    """Weights of a row that share a scale; 0: the most of 128, 64 and 32 that all layers have room for."""
+    """Weights of a row that share a scale; 0: the most of 128, 64 and 32 that divides the rows of all layers."""
     texts: Texts = 128
     """Texts to calibrate on, which the model writes itself."""
 

