@@ -83,7 +83,7 @@ def command(
     if explain:
         groups = list(_choose(groups, explain))
     if markdown:
-        _print_page(groups)
+        echo(settings_markdown(groups), newline=False)
     elif as_json:
         echo_facts(_json_of(groups, settings))
     elif explain:
@@ -100,10 +100,6 @@ def _choose(groups: Sequence[SettingGroup], key: str) -> Iterator[SettingGroup]:
     for group in groups:
         if chosen := tuple(setting for setting in group.settings if setting.key == key):
             yield dataclasses.replace(group, settings=chosen)
-
-
-def _print_page(groups: Sequence[SettingGroup]) -> None:
-    echo(settings_markdown(groups), newline=False)
 
 
 def _json_of(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> Any:
@@ -145,7 +141,7 @@ def _explain(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) ->
                 *([("guarded", f"it {each.does}: records and clients need --trust to set it")] if each.does else []),
                 *_layers(settings.get(each.key)),
                 ("read by", f"{group.reader} ({group.source})"),
-                ("set it", f"--set {each.key}=VALUE, a suite file, or {_system_file()}"),
+                ("set it", f"--set {each.key}=VALUE, a suite file, or {system_settings_file()}"),
             ]
             for name, text in rows:
                 echo_wrapped(f"  {name:<8}{text}", 10)
@@ -160,7 +156,3 @@ def _layers(setting: Setting | None) -> Iterator[tuple[str, str]]:
         file = f", {setting.file}" if setting.file and str(setting.file) not in setting.layer else ""
         yield name, f"{format_value(setting.value)} ({setting.layer}{file})"
         name, setting = "before", setting.replaced
-
-
-def _system_file() -> str:
-    return str(system_settings_file())

@@ -77,7 +77,8 @@ def newest_runs(results: Path) -> Sequence[StoredRun]:
     A hidden folder in a results folder holds runs of the same kinds, made for something else: both are looked at.
     """
     places = [results, results.parent] if results.name.startswith(".") else [results]
-    found = sorted((folder for place in places for folder in _run_folders(place)), key=_name, reverse=True)
+    found = [folder for place in places for folder in _run_folders(place)]
+    found.sort(key=lambda folder: folder.name, reverse=True)
     folders = islice(filter(has_record, found), NEWEST)
     return [(folder, record) for folder, record in read_each(folders) if isinstance(record, RunRecord)]
 
@@ -87,10 +88,6 @@ def _run_folders(results: Path) -> list[Path]:
         return [results / name for name in names_in(results)]
     except MlbenchError:  # storing a run there will say so
         return []
-
-
-def _name(folder: Path) -> str:
-    return folder.name
 
 
 def cost_of(requests: Sequence[RunRequest], stored: Sequence[StoredRun]) -> ExpectedCost:
