@@ -15,17 +15,16 @@ from typing import Any
 
 from mlbench.comparison.comparability import key_of, knowing
 from mlbench.comparison.speeds import Sides
-from mlbench.contracts.precision import Precision
-from mlbench.contracts.workload import Profile, Weights
+from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.discovery import Plugins
 from mlbench.errors import DataError, MlbenchError, StorageError, UsageError
-from mlbench.planning.repeats import check_word
+from mlbench.planning.repeats import check_word, request_of
 from mlbench.planning.requests import RunRequest
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import transform_options
 from mlbench.records.run_record import RunRecord, read
 from mlbench.records.store.run_folder import runs_in
-from mlbench.rules.tiers import Tier
+from mlbench.rules.entry_demand import Division
 from mlbench.settings.layers import SET_FOR_RUN, OwnWord
 from mlbench.system.installed import versions_of
 from mlbench.version import __version__
@@ -93,15 +92,8 @@ def request_by_word(record: RunRecord, results: Path, plugins: Plugins, word: Ow
 
 def request_like(record: RunRecord, results: Path) -> RunRequest:
     """Return a request for the same run without accuracy, into a separate folder."""
-    return RunRequest(
-        workload=record.workload,
-        backend=record.backend,
-        scenario=record.scenario,
-        profile=Profile(record.profile),
-        tier=Tier(record.tier),
-        weights=Weights(record.weights),
-        precision=Precision(record.precision),
-        transform=record.transform,
+    return replace(
+        request_of(record),
         wants_accuracy=False,
         overrides={key: _as_text(key, value) for key, value in _set_by_hand(record)},
         results=results / FOLDER,
@@ -124,6 +116,10 @@ def arguments_of(request: RunRequest) -> list[str]:
         "--precision": request.precision,
         "--tag": request.tag,
         "--power": request.power,
+        "--round": "" if request.round == DEFAULT_ROUND else request.round,
+        "--variant": request.entry.variant,
+        "--category": request.entry.category,
+        "--division": "" if request.entry.division == Division.CLOSED else request.entry.division,
         "--results": str(request.results.absolute()),
     }
     words = [

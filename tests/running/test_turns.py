@@ -7,6 +7,7 @@ import pytest
 
 from mlbench import MlbenchError, UsageError
 from mlbench.cli.run import command as run_command
+from mlbench.records.origin_record import EntryRecord
 from mlbench.running.turns import FOLDER, Command, Maker, arguments_of, measure_in_turns, request_like, tags_of_turns
 
 
@@ -39,6 +40,16 @@ def test_the_command_line_of_a_request_says_all_of_it(a_chosen_run, tmp_path):
     assert (parsed["precisions"], parsed["tier"], parsed["profile"]) == (("bf16",), "dev", "mini")
     assert (parsed["weights"], parsed["tag"], parsed["results"]) == ("trained", "nightly", tmp_path / FOLDER)
     assert (parsed["wants_accuracy"], parsed["overrides"]) == (False, request.overrides)
+
+
+def test_a_run_for_an_entry_of_another_round_is_repeated_for_that(a_run, tmp_path):
+    entry = EntryRecord(model="bert-99.9", variant="99.9", category="edge", division="open")
+    record = a_run(workload="bert", round="v5.1", entry=entry)
+    request = request_like(record, tmp_path)
+    _, *arguments = arguments_of(request)
+    parsed = run_command.make_context("run", arguments).params
+    assert (request.round, parsed["round"]) == ("v5.1", "v5.1")
+    assert (parsed["variant"], parsed["category"], parsed["division"]) == ("99.9", "edge", "open")
 
 
 @pytest.mark.parametrize("value", [None, [1, 2]])
