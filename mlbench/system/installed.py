@@ -96,7 +96,9 @@ def version_of(name: str) -> str | None:
 
 def versions_of(names: Iterable[str]) -> dict[str, str]:
     """Return `version_of` of those distributions that are installed, by name."""
-    return {name: _version(distribution) for name, distribution in find_distributions(names).items()}
+    return {
+        name: _header(_VERSION, distribution) or UNKNOWN for name, distribution in find_distributions(names).items()
+    }
 
 
 def find_distributions(names: Iterable[str]) -> dict[str, Distribution]:
@@ -105,10 +107,6 @@ def find_distributions(names: Iterable[str]) -> dict[str, Distribution]:
     for key, distribution in _distributions():
         found.setdefault(key, distribution)
     return {name: found[key] for name, key in wanted.items() if key in found}
-
-
-def _version(distribution: Distribution) -> str:
-    return _header(_VERSION, distribution) or UNKNOWN
 
 
 def _header(form: re.Pattern[str], distribution: Distribution) -> str:

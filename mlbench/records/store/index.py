@@ -192,7 +192,7 @@ def _attach_kept(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unr
             skipped = _look_through(database, file, results)
             if skipped is None:
                 skipped = _replace(file, results)
-                database.execute(f"ATTACH '{_quote(file)}' AS stored (READ_ONLY)")
+                database.execute(f"ATTACH '{quote(file)}' AS stored (READ_ONLY)")
             return skipped
     except (OSError, duckdb.Error):  # no place to write, a full disk, or another process has the lock
         with suppress(duckdb.Error):
@@ -207,7 +207,7 @@ def _look_through(database: duckdb.DuckDBPyConnection, file: Path, results: Path
     if not file.is_file():
         return None
     try:
-        database.execute(f"ATTACH '{_quote(file)}' AS stored (READ_ONLY)")
+        database.execute(f"ATTACH '{quote(file)}' AS stored (READ_ONLY)")
         changed_ns = _last_change_ns(results)
         is_stamped = database.execute("SELECT changed_ns FROM stored.seen").fetchall() == [(changed_ns,)]
         if is_stamped and changed_ns:
@@ -237,7 +237,7 @@ def _replace(file: Path, results: Path) -> list[Unreadable]:
         if file.is_file():
             shutil.copyfile(file, beside)
         with duckdb.connect() as database:
-            database.execute(f"ATTACH '{_quote(beside)}' AS stored")
+            database.execute(f"ATTACH '{quote(beside)}' AS stored")
             skipped = _bring_up_to_date(database, results)
             if not skipped:  # otherwise it must be scanned again
                 database.execute("INSERT INTO stored.seen VALUES (?)", [changed_ns])
@@ -320,5 +320,6 @@ def _insert(database: duckdb.DuckDBPyConnection, lines: Mapping[Path, bytes]) ->
     return [each for part in parts for each in _insert(database, part)]
 
 
-def _quote(path: Path) -> str:
+def quote(path: Path) -> str:
+    """Return a path for between the quotes of an SQL text."""
     return str(path).replace("'", "''")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mlbench.errors import UsageError, first_line
 from mlbench.records.csv_cells import FORMULA
 from mlbench.records.published import CLAIMS, NVIDIA_TABLES, RESULTS
-from mlbench.records.store.index import VIEWS, open_index
+from mlbench.records.store.index import VIEWS, open_index, quote
 from mlbench.records.store.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def export(results: Path, file: Path, kind: str) -> int:
         with connect(results) as database, tempfile.TemporaryDirectory() as scratch:
             made = Path(scratch, "runs")
             columns = _texts_without_formulas(database) if kind == "csv" else "*"
-            database.execute(f"COPY (SELECT {columns} FROM runs ORDER BY run_id) TO '{_quote(made)}' ({options})")
+            database.execute(f"COPY (SELECT {columns} FROM runs ORDER BY run_id) TO '{quote(made)}' ({options})")
             (count,) = database.execute("SELECT count(*) FROM runs").fetchall()[0]
             write_whole(file, made.read_bytes())
     except (OSError, duckdb.Error) as error:
@@ -126,9 +126,5 @@ def _add_published(database: duckdb.DuckDBPyConnection) -> None:
     """Add the published results, NVIDIA's tables and the claims."""
     for name, file in _PUBLISHED.items():
         with resources.as_file(resources.files("mlbench_published").joinpath(file)) as csv:
-            source = f"read_csv('{_quote(csv)}', header = true, sample_size = -1)"
+            source = f"read_csv('{quote(csv)}', header = true, sample_size = -1)"
             database.execute(f"CREATE TABLE {name} AS SELECT * FROM {source}")
-
-
-def _quote(path: Path) -> str:
-    return str(path).replace("'", "''")

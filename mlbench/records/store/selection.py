@@ -37,7 +37,7 @@ def records_named(results: Path, name: str) -> list[RunRecord]:
     """
     folder = Path(name)
     is_folder = os.path.isdir(folder) and not has_record(folder)  # unlike Path's, never raises
-    if is_folder and (_holds_runs(folder) or not _is_name(results, name)):
+    if is_folder and (any(has_record(folder / each) for each in names_in(folder)) or not _is_name(results, name)):
         return load_records(folder)
     if name in baseline_names(results):
         return read_baseline(results, name).records
@@ -61,10 +61,6 @@ def folders_of(results: Path, names: Iterable[str], records: Iterable[RunRecord]
     roots = [results, *(root for name in names for root in (Path(name), Path(name).parent))]
     ids = [run.run_id for run in records]
     return {run_id: root / run_id for root in reversed(roots) for run_id in ids if has_record(root / run_id)}
-
-
-def _holds_runs(folder: Path) -> bool:
-    return any(has_record(folder / name) for name in names_in(folder))
 
 
 def _is_name(results: Path, name: str) -> bool:

@@ -140,7 +140,7 @@ def _result_of(record: Mapping[str, Any]) -> LoadResult:
         client=record["engine"].get("client", {}),
         counted_by=counted_by(record["engine"]),
         server_metrics=record["engine"].get("server_metrics"),
-        problem=_problem_of(record),
+        problem=next(_problems_of(record), ""),
         notes=notes_of(record),
     )
 
@@ -173,10 +173,6 @@ def is_believable(share: float, requests: int) -> bool:
     Source: MLPerf Inference v4.1 rules, appendix Early Stopping, with no query over the limit.
     """
     return requests >= queries_needed(0, share)
-
-
-def _problem_of(record: Mapping[str, Any]) -> str:
-    return next(_problems_of(record), "")
 
 
 def _problems_of(record: Mapping[str, Any]) -> Iterator[str]:
