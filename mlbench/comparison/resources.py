@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mlbench.comparison.measures import Measure
+from mlbench.records.machine.processor_time import FEW
 from mlbench.records.run_record import EXPORT, RunRecord
 
 _STAGES: Mapping[str, str] = {"load": "time to load", "compile": "time to compile", "warm-up": "time to warm up"}
@@ -32,12 +33,14 @@ def processor_time_of(record: RunRecord) -> Iterator[Measure]:
     """Yield the processor time of a sample or token, if it was measured: on an accelerator it is the host's share.
 
     It was taken in a pass of its own, so it does not depend on the batch or the load of the test. Other reference work
-    makes it another number.
+    makes it another number, and so do fewer samples, as of slow models.
     """
     if found := record.processor_time:
         share = "host's " if found.covers == "host" else ""
         against = " (against checksums)" if found.reference == "checksums" else ""
-        yield _amount(f"{share}processor time per {found.unit}{against}", found.relative_ns, "ns", "processor time")
+        few = f" of {found.samples}" if found.samples == FEW else ""
+        name = f"{share}processor time per {found.unit}{few}{against}"
+        yield _amount(name, found.relative_ns, "ns", "processor time")
 
 
 def _memory(record: RunRecord) -> Iterator[Measure]:

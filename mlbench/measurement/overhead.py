@@ -101,7 +101,7 @@ class _Trial:
         few = max(1, size, int(_COMPUTING_S * pace.rate_per_s))
         indices = typical_indices(dataset, few)
         free = self._free_pace(indices, size)
-        load = self._load(free, len(indices), size)
+        load = self._fit_samples(self._load(free, len(indices), size))
         # a computed call delays all after it at a rate, and is part of the total in Offline; single queries have a
         # median
         allowed = _COMPUTED_SHARE if self.job.scenario.waits_for_answers else 0.0
@@ -115,7 +115,8 @@ class _Trial:
                 return overhead_ns(detail, self.job.scenario)
             if self.job.scenario.sends_rate and tries > 1:
                 calmer_per_s = load.target_qps / 4
-                load = replace(load, target_qps=calmer_per_s, min_query_count=_queries(calmer_per_s))
+                calmer = replace(load, target_qps=calmer_per_s, min_query_count=_queries(calmer_per_s))
+                load = self._fit_samples(calmer)
         if computed_share > allowed:
             raise _NotMeasurableError(f"{computed_share:.1%} of the graph calls had shapes that were not seen before")
         raise _NotMeasurableError(
@@ -154,6 +155,13 @@ class _Trial:
             reply_checks=0,
             end_at_late_share=0.0,
         )
+
+    def _fit_samples(self, load: LoadSettings) -> LoadSettings:
+        """Return a load that has no more samples than queries where LoadGen sends each as often as the others."""
+        if not self.limits.equal_issue:
+            return load
+        samples = load.min_query_count * self.job.scenario.query_size(self.job.load)
+        return replace(load, performance_sample_count=min(load.performance_sample_count, samples))
 
     def _drive(self, load: LoadSettings) -> DetailLog:
         """Let LoadGen drive the engine; return what its log says."""

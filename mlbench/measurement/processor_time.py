@@ -31,7 +31,7 @@ from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.processes.channel import Channel
 from mlbench.execution.processes.usage import process_tree, read_processor_clock_ns, read_thread_times_s
-from mlbench.loadgen.logs import read_accuracy
+from mlbench.loadgen.logs import DETAIL, read_accuracy, read_detail, samples_per_s
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.asking import Answers, ask
 from mlbench.measurement.evidence import ProcessorTime
@@ -40,8 +40,9 @@ from mlbench.measurement.running_engine import typical_indices
 from mlbench.measurement.spot_contents import distance
 from mlbench.measurement.token_answers import LOG
 from mlbench.records.job_spec import JobSpec
-from mlbench.records.machine.processor_time import REFERENCE_NS, ProcessorTimeRecord
+from mlbench.records.machine.processor_time import FEW, REFERENCE_NS, ProcessorTimeRecord
 from mlbench.rules.answers import LEAST_RIGHT
+from mlbench.system.processor import usable_threads
 
 STAGE = "processor time"
 LONGEST_QUERY_S = 1.5
@@ -87,7 +88,7 @@ def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the first one often handles interrupts
     job = Job.of_spec(spec, Plugins.discover())
     model, dataset = job.model(), job.workload.dataset(job.variant)
-    indices = typical_indices(dataset, _AT_A_TIME)
+    indices = typical_indices(dataset, _AT_A_TIME if _is_quick(job) else FEW)
     dataset.load(indices)
     try:
         with engine_of(job.backend, model, _plan_of(job.plan, len(indices))) as engine:
@@ -99,6 +100,12 @@ def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
             return ProcessorTime(record=samples.count())
     except UncountedError as error:
         return ProcessorTime(reason=str(error))
+
+
+def _is_quick(job: Job) -> bool:
+    """Return whether many samples take no longer than is allowed, by the speed that the test had on all processors."""
+    rate_per_s = samples_per_s(read_detail(job.folder / Mode.PERFORMANCE / DETAIL), job.scenario)
+    return not rate_per_s or _AT_A_TIME * usable_threads() / rate_per_s <= LONGEST_QUERY_S
 
 
 def _plan_of(plan: EnginePlan, batch: int) -> EnginePlan:

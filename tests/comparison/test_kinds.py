@@ -300,6 +300,14 @@ def test_the_hosts_share_and_a_token_are_numbers_of_their_own(session):
     assert not [each for each in apart.cells[0].resources if each.kind == "processor time"]
 
 
+def test_few_samples_of_a_slow_model_are_compared_with_nothing_but_as_few(session):
+    base, new = with_processor_time(session("old"), samples=2), session("new", days=1)
+    comparison = compare(base, with_processor_time(new, samples=2))
+    assert comparison.cells[0].resources[0].measure == "processor time per sample of 2"
+    apart = compare(base, with_processor_time(new))
+    assert not [each for each in apart.cells[0].resources if each.kind == "processor time"]
+
+
 def test_processor_times_against_two_kinds_of_reference_work_are_two_numbers(session):
     base, new = with_processor_time(session("old"), reference="checksums"), with_processor_time(session("new", days=1))
     assert not [each for each in compare(base, new).cells[0].resources if each.kind == "processor time"]

@@ -156,6 +156,15 @@ def test_a_test_lasts_tenths_of_a_second_and_has_enough_queries_as_long_as_that_
     assert overhead._queries(rate_per_s) == queries
 
 
+@pytest.mark.parametrize(("equal_issue", "samples"), [(True, 7), (False, 64)])
+def test_a_short_test_has_no_more_samples_than_queries_where_each_sample_is_sent_as_often(equal_issue, samples):
+    job, limits = SimpleNamespace(scenario=SERVER, load=LoadSettings()), SimpleNamespace(equal_issue=equal_issue)
+    trial = overhead._Trial(job, MODEL, limits, ready=None, channel=None)
+    assert trial._fit_samples(LoadSettings(performance_sample_count=64, min_query_count=7)) == LoadSettings(
+        performance_sample_count=samples, min_query_count=7
+    )
+
+
 def test_an_engine_that_falls_behind_is_asked_less_often_and_its_queue_is_never_the_answer(measured, monkeypatch):
     asked = []
 

@@ -5,12 +5,15 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from measured_parts import MODEL, Numbers
 
 from mlbench import Engine, RuntimeFacts
+from mlbench.loadgen.logs import DetailLog
+from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.measurement import processor_time
 from mlbench.measurement.processor_time import CountedSamples, UncountedError, make_reference_work
 
@@ -167,6 +170,15 @@ def test_samples_that_take_long_are_computed_once(count, monkeypatch):
     with pytest.raises(UncountedError, match="4 samples take 0 s on one processor"):
         count(Answering(work))
     assert asked == [4]
+
+
+@pytest.mark.parametrize(("rate_per_s", "is_quick"), [(8.3, False), (12.0, True), (0.0, True)])
+def test_few_samples_are_counted_of_a_model_that_is_slow_on_all_processors(rate_per_s, is_quick, monkeypatch, tmp_path):
+    """Eight samples at 8.3 a second on two processors take 1.9 s on one."""
+    log = DetailLog(values={"result_samples_per_second": rate_per_s}, errors=(), warnings=())
+    monkeypatch.setattr(processor_time, "read_detail", lambda path: log)
+    monkeypatch.setattr(processor_time, "usable_threads", lambda: 2)
+    assert processor_time._is_quick(SimpleNamespace(folder=tmp_path, scenario=OFFLINE)) is is_quick
 
 
 def test_a_sample_without_an_answer_ends_the_pass(count):

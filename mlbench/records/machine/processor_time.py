@@ -13,6 +13,9 @@ Positive = Annotated[float, Field(gt=0)]
 REFERENCE_NS = 2_000_000
 """Processor time of the reference work on the processor that `ProcessorTimeRecord.relative_ns` is scaled to."""
 
+FEW = 2
+"""Number of samples that are counted of a slow model; of others it is more."""
+
 
 class ProcessorTimeRecord(Stored):
     """User and system time of an engine on one processor, a few samples at a time, interleaved with reference work.

@@ -31,7 +31,7 @@ from mlbench.system.locks import hold_lock
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 13
+VERSION = 14
 """Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000
@@ -68,7 +68,8 @@ _COLUMNS = {
     "energy": "STRUCT(joules DOUBLE, seconds DOUBLE, source VARCHAR, covers VARCHAR, joules_per_sample DOUBLE)",
     "other_work": "STRUCT(processes DOUBLE, stolen DOUBLE)",
     "processor_time": (
-        "STRUCT(ns DOUBLE, unit VARCHAR, covers VARCHAR, reference VARCHAR, reference_ns DOUBLE, relative_ns DOUBLE)"
+        "STRUCT(ns DOUBLE, unit VARCHAR, covers VARCHAR, reference VARCHAR, reference_ns DOUBLE, relative_ns DOUBLE, "
+        "samples BIGINT)"
     ),
     "telemetry": (
         "STRUCT(processor_share DOUBLE, devices STRUCT(device VARCHAR, sensor VARCHAR, readings BIGINT, "
