@@ -85,10 +85,11 @@ def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
         MlbenchError: as `Backend.engine` does.
     """
     channel.progress(STAGE)
+    threads = usable_threads()  # those of the test
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the first one often handles interrupts
     job = Job.of_spec(spec, Plugins.discover())
     model, dataset = job.model(), job.workload.dataset(job.variant)
-    indices = typical_indices(dataset, _AT_A_TIME if _is_quick(job) else FEW)
+    indices = typical_indices(dataset, _AT_A_TIME if _is_quick(job, threads) else FEW)
     dataset.load(indices)
     try:
         with engine_of(job.backend, model, _plan_of(job.plan, len(indices))) as engine:
@@ -102,10 +103,10 @@ def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
         return ProcessorTime(reason=str(error))
 
 
-def _is_quick(job: Job) -> bool:
-    """Return whether many samples take no longer than is allowed, by the speed that the test had on all processors."""
+def _is_quick(job: Job, threads: int) -> bool:
+    """Return whether many samples take no longer than is allowed, by the speed of the test on so many threads."""
     rate_per_s = samples_per_s(read_detail(job.folder / Mode.PERFORMANCE / DETAIL), job.scenario)
-    return not rate_per_s or _AT_A_TIME * usable_threads() / rate_per_s <= LONGEST_QUERY_S
+    return not rate_per_s or _AT_A_TIME * threads / rate_per_s <= LONGEST_QUERY_S
 
 
 def _plan_of(plan: EnginePlan, batch: int) -> EnginePlan:

@@ -177,8 +177,7 @@ def test_few_samples_are_counted_of_a_model_that_is_slow_on_all_processors(rate_
     """Eight samples at 8.3 a second on two processors take 1.9 s on one."""
     log = DetailLog(values={"result_samples_per_second": rate_per_s}, errors=(), warnings=())
     monkeypatch.setattr(processor_time, "read_detail", lambda path: log)
-    monkeypatch.setattr(processor_time, "usable_threads", lambda: 2)
-    assert processor_time._is_quick(SimpleNamespace(folder=tmp_path, scenario=OFFLINE)) is is_quick
+    assert processor_time._is_quick(SimpleNamespace(folder=tmp_path, scenario=OFFLINE), 2) is is_quick
 
 
 def test_a_sample_without_an_answer_ends_the_pass(count):
