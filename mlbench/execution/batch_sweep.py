@@ -16,7 +16,7 @@ from mlbench.execution.processes.processor_waits import thread_waited_ns
 
 _SIZE_BUDGET_S = 0.15
 _REPEATS = 3
-_LONG_TRIES_S = 0.6  # two tries suffice where they take so long: what disturbs a moment is little of it
+_LONG_TRIES_S = 0.3  # two tries suffice where they take so long: what disturbs a moment is little of it
 _DONE_BELOW = 0.85
 _LAST = 2  # one size may be slow by accident: two in a row must be
 _NEARLY_BEST = 0.98

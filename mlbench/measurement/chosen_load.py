@@ -17,6 +17,7 @@ _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and runni
 _MOST_QUERIES = 4_000_000  # that LoadGen prepares for the margin: each takes a third of a kilobyte
 _LEAST_QUERY_NS = 1000  # no query passes LoadGen and a backend in less, and each that is prepared takes as long
 _LEAST_EQUAL_NS = 10_000  # likewise where LoadGen sends all that it prepared: what it takes for each counts, too
+_EQUAL_SHARE = 0.8  # of the usual time of a query there; a test that is too short all the same is made again
 _OFFLINE_MARGIN = 1.2  # on top of LoadGen's own tenth: a test with too few samples is made again, with more
 _LONG_OFFLINE_MARGIN = 1.1  # a fifth of ten minutes would be long
 _PLATEAU_MARGIN = 1.05  # likewise, where the speed was seen to stay; another short test costs little
@@ -38,7 +39,10 @@ def fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, see
     is_offline = limits.offline_min_samples is not None
     expected_ns = pace.fastest_ns
     if limits.equal_issue:  # for that LoadGen sends all queries that it prepared
-        expected_ns = max(expected_ns, 0 if seen_qps else _LEAST_EQUAL_NS)
+        usual_ns = 0 if seen_qps else _LEAST_EQUAL_NS
+        if not seen_qps and min_duration_ms < LONG_MS:
+            usual_ns = max(usual_ns, round(_EQUAL_SHARE * pace.latency_ns))
+        expected_ns = max(expected_ns, usual_ns)
     else:
         shortest_ns = 2 * min_duration_ms * 1_000_000 // _MOST_QUERIES
         expected_ns = min(expected_ns, max(expected_ns // _STREAM_MARGIN, shortest_ns))

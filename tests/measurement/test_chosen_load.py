@@ -1,5 +1,6 @@
 """What a run sends where nobody said how much."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -62,6 +63,17 @@ def test_a_fast_stream_of_ten_minutes_has_fewer_to_spare(fastest_ns, expected_ns
 def test_no_query_is_expected_to_take_less_than_loadgen_itself_does():
     """LoadGen prepares each query in a microsecond: for 0.1 us each, two seconds of a test would take 40 to prepare."""
     assert chosen(SINGLE_STREAM, pace_of(fastest_ns=400)).expected_latency_ns == 1000
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "seen_qps", "expected_ns"), [(2000, 0, 4.8e6), (60_000, 0, 2e6), (2000, 9, 2e6)]
+)
+def test_a_short_test_that_sends_each_sample_as_often_is_planned_by_the_usual_query(duration_ms, seen_qps, expected_ns):
+    """LoadGen sends all that it prepared: by the fastest query, a test would last three times as long."""
+    limits = replace(official_limits(RULES, SINGLE_STREAM), equal_issue=True)
+    pace = pace_of(latency_ns=6_000_000, fastest_ns=2_000_000)
+    load = fill_load(LoadSettings(min_duration_ms=duration_ms), limits, pace, seen_qps=seen_qps)
+    assert load.expected_latency_ns == expected_ns
 
 
 def test_server_sends_the_share_of_the_rate_that_a_crowd_reaches_where_that_is_known():
