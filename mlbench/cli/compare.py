@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mlbench.cli.until_sure import UntilSure
     from mlbench.comparison.compare import Comparison
     from mlbench.records.run_record import RunRecord
-    from mlbench.reports.sides import NewSide
     from mlbench.running.turns import MadeAgain
     from mlbench.settings.layers import OwnWord
 
@@ -203,23 +202,10 @@ class Question:
 def print_and_offer(
     question: Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]
 ) -> None:
-    """Print comparisons, and the command for runs that a verdict still needs."""
-    _print(question, comparisons)
-    _offer(question, sides, comparisons)
-
-
-def _demand_requests(again: MadeAgain) -> None:
-    """Raise `UsageError` where no run can be repeated."""
-    if not again.requests:
-        reason = "; ".join(again.reasons) or "the sides have no kind of run in common"
-        hint = "Compare stored runs alone; `mlbench regress --confirm` measures with another installation."
-        raise UsageError(f"no run can be repeated here: {reason}.", hint=hint)
-
-
-def _offer(question: Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]) -> None:
-    """Print the command for runs that a verdict still needs; on a terminal, ask whether to make them now."""
+    """Print comparisons, and the command for runs that a verdict needs; on a terminal, ask whether to make them."""
     from mlbench.planning.expected_times import KnownTimes
 
+    _print(question, comparisons)
     again = question.plan(sides, comparisons)
     if again.requests:
         time = KnownTimes(run for side in sides for run in side).expect_all(again.all_requests(OFFERED))
@@ -232,6 +218,14 @@ def _offer(question: Question, sides: Sequence[Sequence[RunRecord]], comparisons
         echo_wrapped(f"A verdict needs runs that cannot be repeated here: {reason}.", 2)
 
 
+def _demand_requests(again: MadeAgain) -> None:
+    """Raise `UsageError` where no run can be repeated."""
+    if not again.requests:
+        reason = "; ".join(again.reasons) or "the sides have no kind of run in common"
+        hint = "Compare stored runs alone; `mlbench regress --confirm` measures with another installation."
+        raise UsageError(f"no run can be repeated here: {reason}.", hint=hint)
+
+
 def _has_terminal() -> bool:
     """Return whether a user is at the terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
@@ -239,13 +233,14 @@ def _has_terminal() -> bool:
 
 def _print(question: Question, comparisons: Sequence[Comparison]) -> None:
     from mlbench.reports.comparison import comparison_notes, print_comparison
-    from mlbench.reports.sides import sides_lines
+    from mlbench.reports.sides import NewSide, sides_lines
 
     numbers = sum(len(cell.speeds) for comparison in comparisons for cell in comparison.cells)
     has_table = len(comparisons) == 1
     if not has_table or numbers <= _MOST_BARS:
-        sides = _new_sides(question, comparisons)
-        for line in sides_lines(question.names[0], sides, terminal_width(), has_scores=not has_table):
+        base, *names = question.names
+        sides = [NewSide(name=name, comparison=each) for name, each in zip(names, comparisons, strict=True)]
+        for line in sides_lines(base, sides, terminal_width(), has_scores=not has_table):
             echo_wrapped(line, 4)
     if has_table:
         print_comparison(comparisons[0], terminal_width())
@@ -264,13 +259,6 @@ def _print_for_programs(question: Question, comparisons: Sequence[Comparison], *
         return
     pages = zip(names, comparisons, strict=True)
     echo("\n".join(comparison_markdown(each, title=f"{name} against {base}") for name, each in pages))
-
-
-def _new_sides(question: Question, comparisons: Sequence[Comparison]) -> list[NewSide]:
-    from mlbench.reports.sides import NewSide
-
-    pairs = zip(question.names[1:], comparisons, strict=True)
-    return [NewSide(name=name, comparison=comparison) for name, comparison in pairs]
 
 
 def _measure_in_turns(

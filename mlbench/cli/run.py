@@ -93,11 +93,10 @@ def command(
         raise UsageError("--json is given together with --print.", hint="--print prints a job and no records.")
     printed = Printed(results=matrix.results, as_json=as_json, is_quiet=is_quiet, until=until)
     how: dict[str, Any] = {name: getattr(matrix, name) for name in ("results", "overrides", "parallel")}
-    how["fresh"] = fresh
     if job:
-        return _print_job(job, suite, plugins, **how)
+        return _print_job(job, suite, plugins, fresh=fresh, **how)
     if suite:
-        return make_and_print(plan_suite(read_suite(suite), plugins, **how), plugins, printed)
+        return make_and_print(plan_suite(read_suite(suite), plugins, fresh=fresh, **how), plugins, printed)
     if network:
         matrix = _on_nodes(matrix, network, plugins)
     plan = plan_runs(matrix, plugins)
@@ -145,9 +144,8 @@ def _refuse_besides_until_sure(matrix: RunMatrix, network: NetworkSpec | None, a
     if network:
         raise UsageError("--until-sure is given together with --network.", hint="Runs on nodes cannot be repeated.")
     if as_json:
-        raise UsageError(
-            "--until-sure is given together with --json, which prints records.", hint="`mlbench compare` has both."
-        )
+        hint = "`mlbench compare` has both."
+        raise UsageError("--until-sure is given together with --json, which prints records.", hint=hint)
 
 
 def _print_job(demand: JobDemand, suite: Path | None, plugins: Plugins, **how: Any) -> int:
@@ -238,9 +236,8 @@ def _print_backends(records: Sequence[RunRecord], results: Path, until: TimeForT
     if len({record.backend for record in records}) > 1:
         compared = list(compare_backends(records, runs_like(results, records)))
         if until and not compared:
-            echo_line(
-                "Nothing to measure until it is known: no two backends have a valid and accurate run of one kind."
-            )
+            lacking = "no two backends have a valid and accurate run of one kind"
+            echo_line(f"Nothing to measure until it is known: {lacking}.")
         measured = measure_backends(compared, results, until) if until else None
         if resources := backend_table(records, terminal_width() or WIDTH):
             Console(width=terminal_width() or WIDTH).print(resources)
@@ -257,11 +254,8 @@ def _print_choice(plan: RunPlan) -> None:
         echo_wrapped(f"{_format_faster(each)}: it runs.", 2, to_stderr=True)
     if len(plan.faster) < plan.asked:
         others = " for the other runs" if plan.faster else ""
-        echo_wrapped(
-            f"{plan.ranked} runs{others}, the best backend by rank: no earlier run on this machine shows a faster one.",
-            2,
-            to_stderr=True,
-        )
+        why = "no earlier run on this machine shows a faster one"
+        echo_wrapped(f"{plan.ranked} runs{others}, the best backend by rank: {why}.", 2, to_stderr=True)
 
 
 def _format_faster(each: FasterBackend) -> str:

@@ -110,7 +110,7 @@ def request_rest(
             start=begins,
             size_bytes=total,
             validator=_validator(body.headers),
-            is_chunked=_is_chunked(body.headers),
+            is_chunked=body.headers.get("Transfer-Encoding", "").strip().lower() == "chunked",
             read=read,
             first=first,
         )
@@ -164,10 +164,6 @@ def _refuse_page(url: str, headers: Message, first: bytes) -> None:
 
 def _path(url: str) -> str:
     return urlsplit(url).path.lower()
-
-
-def _is_chunked(headers: Message) -> bool:
-    return headers.get("Transfer-Encoding", "").strip().lower() == "chunked"
 
 
 def _length(headers: Message) -> int | None:

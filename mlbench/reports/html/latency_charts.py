@@ -62,7 +62,6 @@ PER_TOKEN = Kind(
     limit="tpot_ms",
 )
 
-
 _OTHER_PERCENTILES = (50.0, 95.0, 99.0)
 """Those that can be chosen beside the one that the rules judge."""
 
@@ -179,8 +178,7 @@ def load_figures(combinations: Sequence[Combination], palette: Palette) -> Itera
     """Yield latency against throughput of each scenario that sends a rate; runs of curves have their own chart."""
     served = [each for each in combinations if each.newest.scenario_facts.sends_rate]
     for scenario in dict.fromkeys(each.scenario for each in served):
-        figure = _load_figure([each for each in served if each.scenario == scenario], combinations, palette)
-        if figure:
+        if figure := _load_figure([each for each in served if each.scenario == scenario], combinations, palette):
             yield figure
 
 
@@ -200,6 +198,8 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
     by_percentile = {each: [row for row in found if row.unit == unit] for each, found in by_percentile.items()}
     rows = by_percentile[percentile]
     scenarios, ceilings = _ceilings(combinations, unit, colours)
+    named = ", ".join(dict.fromkeys(scenarios))
+    upright_is = f" The vertical line is the throughput of its system in {named}." if named else ""
     limit_ns = _limit_ns([run for each in served for run in each.runs], SAMPLE)
     highest = max(mark.x for mark in (*(row.mark for row in rows), *ceilings))
     rate = (
@@ -223,7 +223,7 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
         views[_name(each) if scale == "log" else f"{_name(each)}, {scale}"] = svg_of(*layers)
     return Figure(
         title=f"{scenario}: latency against throughput",
-        note=f"Each point is a valid run.{_describe_left_out(served, len(rows))}{_describe(scenarios)}",
+        note=f"Each point is a valid run.{_describe_left_out(served, len(rows))}{upright_is}",
         views=views,
         numbers=table(
             f"{scenario} runs: throughput and {_name(percentile)} latency",
@@ -243,11 +243,6 @@ class _RunAtRate:
     run: str
     mark: Mark
     """Its latency at its rate, with the colour and the curve of its system's first series."""
-
-
-def _describe(scenarios: Sequence[str]) -> str:
-    names = ", ".join(dict.fromkeys(scenarios))
-    return f" The vertical line is the throughput of its system in {names}." if names else ""
 
 
 def _describe_left_out(served: Sequence[Combination], drawn: int) -> str:
