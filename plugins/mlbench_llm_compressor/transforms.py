@@ -83,7 +83,8 @@ class QuantizedFolder(Transform):
         if source is None:
             raise UsageError(f"{self.name} reads a model's files, and {model.name} has none.", hint="Use its weights.")
         if model.stores:
-            raise UsageError(f"{self.name} takes plain weights, and those of {model.name} are in {model.stores}.")
+            reason = f"{self.name} takes plain weights, and those of {model.name} are in {model.stores}."
+            raise UsageError(reason, hint="Leave it out, or use the weights that these were made of.")
         versions = find_versions(LIBRARY, "compressed-tensors")
         if LIBRARY not in versions:
             raise UnavailableError(

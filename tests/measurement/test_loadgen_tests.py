@@ -252,7 +252,7 @@ def test_offline_that_was_too_short_is_made_again_with_more_samples(tests_of, tm
 
 
 def test_offline_is_asked_for_more_than_a_guess_may_be_only_where_loadgen_saw_the_rate(tests_of, monkeypatch):
-    """The guess says a hundred million; LoadGen sees fewer, and the next test has samples for half as many again."""
+    """The guess says a hundred million; LoadGen sees fewer, and the next test has samples for a fifth more."""
     monkeypatch.setattr(chosen_load, "_GUESSED_MOST_QPS", 100.0)
     section = Section()
     traffic, load, _ = tests_of(OFFLINE, min_duration_ms=400).drive_performance(pace_of(rate_per_s=1e8), section)
