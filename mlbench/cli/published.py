@@ -158,10 +158,11 @@ def _print_rounds(found: Sequence[Published], output: Path | None, *, as_json: b
     if not compared:
         raise UsageError("no closed result of a system with accelerators matches.", hint="Leave a filter out.")
     if output:
-        from mlbench.reports.html.published_rounds import draw_rounds
         from mlbench.reports.html.rendering import check_installed, stand_alone
 
         check_installed("a picture")
+        from mlbench.reports.html.published_rounds import draw_rounds
+
         if len({each.unit for each in compared}) > 1 or output.suffix != ".svg":
             raise UsageError(
                 "a picture shows results of one unit, as FILE.svg.", hint="Name a workload and a --scenario."

@@ -17,7 +17,7 @@ from mlbench.reports.units import size
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
     from mlbench.records.store.selection import Filter
-    from mlbench.reports.summary import Summary
+    from mlbench.reports.summary import Content, Summary
 
 
 @click.command("report")
@@ -60,7 +60,6 @@ def command(
     from mlbench.comparison.cost import compute_cost
     from mlbench.comparison.history import histories_of
     from mlbench.records.store.selection import folders_of, runs_like
-    from mlbench.reports.html.page import html_page
     from mlbench.reports.summary import Content, summarise
     from mlbench.reports.summary_markdown import summary_markdown
 
@@ -83,7 +82,7 @@ def command(
         title=title, summary=summary, comparison=comparison, steps=frozenset(steps), cost=cost, folders=folders
     )
     is_picture = output and not markdown and output.suffix in (".svg", ".png")
-    text = "" if is_picture else summary_markdown(content) if markdown else html_page(content)
+    text = "" if is_picture else summary_markdown(content) if markdown else _page(content)
     if output:
         data = _picture(summary, output.suffix) if is_picture else text.encode()
         write_whole(output, data)
@@ -92,12 +91,22 @@ def command(
         echo(text, newline=False)
 
 
+def _page(content: Content) -> str:
+    from mlbench.reports.html.rendering import check_installed
+
+    check_installed("a report")
+    from mlbench.reports.html.page import html_page
+
+    return html_page(content)
+
+
 def _picture(summary: Summary, suffix: str) -> bytes:
     """Return the picture that a report begins with, as SVG or PNG."""
-    from mlbench.reports.html.overview import overview_figure
     from mlbench.reports.html.rendering import check_installed, stand_alone
 
     check_installed("a picture")
+    from mlbench.reports.html.overview import overview_figure
+
     if not (figure := overview_figure(summary)):
         raise UsageError("no run is valid, so there is nothing to draw.", hint="`mlbench table` says why.")
     import vl_convert

@@ -25,10 +25,11 @@ def command(folder: Path, title: str, margin: float, results: Path) -> None:
     from mlbench.records.store.stored_runs import open_stored_runs
     from mlbench.records.store.whole_folder import check_place, write_site
     from mlbench.reports.html.rendering import check_installed
-    from mlbench.reports.site.pages import site_pages
 
     check_place(folder)
     check_installed("a site")
+    from mlbench.reports.site.pages import site_pages
+
     with open_stored_runs(results) as stored:
         written = write_site(folder, site_pages(stored, title, margin))
         echo_line(f"{folder / 'index.html'}: {plural(stored.count, 'run')}, {size(written)}")

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import altair
+
 from mlbench.errors import DataError
 from mlbench.records.machine.readings import Readings, read_readings
 from mlbench.records.machine.telemetry import TELEMETRY_FILE
@@ -50,8 +52,6 @@ def course_figure(
         scenario: its name.
         folders: of runs, by their ids; those of runs without one have no readings.
     """
-    import altair
-
     runs = {each.series: each.newest for each in combinations}
     found = {series: {**_course_of(run), **_readings_of(run, folders)} for series, run in runs.items()}
     lines = [_Line(series, device, found[series]) for series in found for device in _devices_of(found[series])]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair
 
 from mlbench.records.published import merge_variants, select_published
 from mlbench.records.run_record import RunRecord
@@ -23,9 +25,6 @@ from mlbench.reports.html.drawing import (
 from mlbench.reports.summary import Combination
 from mlbench.reports.table import ReportTable, table
 from mlbench.reports.units import duration, quantity
-
-if TYPE_CHECKING:
-    import altair
 
 _GREY_NOTE = "Grey points are worse than another in both values; crosses are INVALID."
 

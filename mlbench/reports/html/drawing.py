@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import altair
+import vl_convert
+
 from mlbench.reports.plain_text import single_line
 from mlbench.reports.table import ReportTable
 from mlbench.reports.units import TIMES
 
 if TYPE_CHECKING:
-    import altair
     from _typeshed import DataclassInstance
 
 Row = dict[str, Any]
@@ -121,16 +123,12 @@ class Palette:
 
 def points(rows: Sequence[Row | DataclassInstance]) -> altair.Chart:
     """Return a chart over rows."""
-    import altair
-
     values = [asdict(row) if is_dataclass(row) else row for row in rows]
     return altair.Chart(altair.InlineData(values=values)).encode(altair.Description("text:N"))
 
 
 def with_links(marks: altair.Chart, rows: Sequence[Any]) -> altair.Chart:
     """Return marks that lead to the address in their field ``link``, where they have one."""
-    import altair
-
     return marks.encode(altair.Href("link:N")) if any(each.link for each in rows) else marks
 
 
@@ -144,9 +142,6 @@ def joined(
 
 def svg_of(*layers: Any, height: int = HEIGHT) -> str:
     """Draw layers over each other."""
-    import altair
-    import vl_convert
-
     chart = altair.layer(*layers).properties(
         width=WIDTH,
         height=height,
@@ -208,8 +203,6 @@ _CONFIGURATION: Mapping[str, Any] = {
 
 def time_axis(values_ns: Sequence[float], title: str, scale: Scale = "log", field: str = "y") -> altair.Y:
     """Return an axis of times, each tick in the unit that suits it; a linear one begins at zero."""
-    import altair
-
     low, high = min(values_ns) / 1.15 if scale == "log" else 0.0, max(values_ns) * 1.15
     label = " : ".join(f"datum.value >= {step:g} ? format(datum.value / {step:g}, '~g') + ' {u}'" for step, u in TIMES)
     logarithmic = [tick for tick in ticks_between(low, high) if low <= tick <= high] if scale == "log" else []
@@ -220,8 +213,6 @@ def time_axis(values_ns: Sequence[float], title: str, scale: Scale = "log", fiel
 
 def moment_axis(marks: Sequence[Mark], title: str | None = None) -> altair.X:
     """Return an axis of moments; over less than two days with times instead of dates."""
-    import altair
-
     moments = [each.x for each in marks]
     is_short = max(moments) - min(moments) < _TWO_DAYS_MS
     axis = altair.X("x:T").title(title).scale(type="utc")
@@ -238,8 +229,6 @@ def ticks_between(low: float, high: float) -> list[float]:
 
 def limit_line(value: float, text: str, *, is_upright: bool = False) -> list[Any]:
     """Return a dashed line at a value, horizontal or upright, with its name."""
-    import altair
-
     data, place = points([{"at": value, "text": text}]), altair.datum(value)
     line = data.mark_rule(strokeDash=[4, 3], color=WARN, aria=False)
     name = data.mark_text(color=WARN, aria=False, text=text, align="left", dx=4, dy=9 if is_upright else -7)

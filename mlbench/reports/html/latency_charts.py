@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import altair
 
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_names import CURVE_TAG, short_id
@@ -14,9 +15,6 @@ from mlbench.reports.html.drawing import Figure, Mark, Palette, Scale, joined, l
 from mlbench.reports.summary import Combination
 from mlbench.reports.table import TableCell, table
 from mlbench.reports.units import duration, quantity
-
-if TYPE_CHECKING:
-    import altair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +160,6 @@ def _name(percentage: float) -> str:
 
 
 def _percentile_axis() -> altair.X:
-    import altair
-
     marked = [50.0, 90.0, 99.0, 99.9]
     label = " : ".join(f"abs(datum.value - {_nines(each):.6f}) < 1e-3 ? '{_name(each)}'" for each in marked)
     return (
@@ -184,8 +180,6 @@ def load_figures(combinations: Sequence[Combination], palette: Palette) -> Itera
 
 def _load_figure(served: Sequence[Combination], combinations: Sequence[Combination], palette: Palette) -> Figure | None:
     """Return the latency of all runs of a scenario against their throughput, with the Offline throughput."""
-    import altair
-
     scenario, percentile = served[0].scenario, round(100 * (served[0].newest.scenario_facts.percentile or 0.99), 2)
     colours = {each.system: each.series for each in reversed(served)}  # a system's curve is drawn as its first series
     by_percentile = {

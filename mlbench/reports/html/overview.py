@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import altair
+
 from mlbench.comparison.measures import why_loads_differ
 from mlbench.reports.console import standing
 from mlbench.reports.html.drawing import INK, WARN, Figure, points, svg_of, with_links
@@ -111,8 +113,6 @@ def _speeds(combination: Combination) -> Mapping[str, float]:
 
 
 def _draw(cells: Sequence[_Cell], columns: Sequence[str], rows: Sequence[str]) -> str:
-    import altair
-
     x = altair.X("column:N").title(None).sort(list(columns)).scale(domain=list(columns), paddingInner=0.04)
     x = x.axis(orient="top", labelAngle=35, labelAlign="right", grid=False, labelOverlap=False)
     y = altair.Y("row:N").title(None).sort(list(rows)).scale(paddingInner=0.08)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import altair
+
 from mlbench.contracts.precision import Precision
 from mlbench.reports.html.drawing import Figure, Mark, Palette, limit_line, points, svg_of, with_links
 from mlbench.reports.precision_table import first_loss
@@ -19,8 +21,6 @@ def precision_figure(combinations: Sequence[Combination], palette: Palette) -> F
             of the untouched model in fp32, or with runs of several kinds, takes no part.
         palette: with their series.
     """
-    import altair
-
     marks = list(_marks(combinations, palette))
     if all(mark.x == 0 and mark.y == 1 for mark in marks):
         return None

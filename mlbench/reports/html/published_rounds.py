@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import altair
+
 from mlbench.records.published import AcceleratorRounds, list_rounds
 from mlbench.reports.html.drawing import HEIGHT, INK, Mark, Palette, points, svg_of
 from mlbench.reports.units import three_digits
@@ -12,8 +14,6 @@ from mlbench.reports.units import three_digits
 
 def draw_rounds(found: Sequence[AcceleratorRounds]) -> str:
     """Return a line per accelerator over the rounds, as SVG; all in one unit, per accelerator."""
-    import altair
-
     rounds = list_rounds(found)
     what = {(each.benchmark, each.scenario) for each in found}
     names = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import altair
 
 from mlbench.comparison.compare import Comparison, Judged
 from mlbench.comparison.measures import Measure, measures_of
@@ -31,9 +32,6 @@ from mlbench.reports.html.drawing import (
 from mlbench.reports.summary import Combination
 from mlbench.reports.table import table
 from mlbench.reports.units import quantity
-
-if TYPE_CHECKING:
-    import altair
 
 HISTORY_LEAST = 3
 """Fewest runs of a combination for a trend chart."""
@@ -93,8 +91,6 @@ class _Point:
 
 
 def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, steps: Collection[str]) -> Figure:
-    import altair
-
     first = found[0].measure
     rows = [each.mark(f"run {each.name}, {each.run.created:%Y-%m-%d %H:%M}: {each.value}") for each in found]
     marked = [each.mark(f"step at {each.run.created:%Y-%m-%d %H:%M}") for each in found if each.run.run_id in steps]
@@ -124,8 +120,6 @@ def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, st
 
 def comparison_figure(comparison: Comparison) -> Figure | None:
     """Return each number's speed relative to the base, with its interval; None if nothing could be compared."""
-    import altair
-
     every = ((f"{cell.name}, {each.measure}", each) for cell in comparison.cells for each in cell.speeds)
     rows = [_effect(name, each) for name, each in every if each.effect]
     if not rows:
@@ -163,8 +157,6 @@ def comparison_figure(comparison: Comparison) -> Figure | None:
 
 def _ratio_axis(rows: Sequence[_Effect], margin: float) -> altair.X:
     """Return a logarithmic axis around 1 that holds all intervals, and the band of the margin."""
-    import altair
-
     known = [each for row in rows for each in (row.low, row.ratio, row.high) if each is not None]
     reach = max(*(abs(math.log(value)) for value in known), math.log(1 + 2 * margin)) * 1.1
     low, high = math.exp(-reach), math.exp(reach)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import altair
+
 from mlbench.contracts.statistics import EngineStatistics, GenerationStatistics
 from mlbench.records.run_record import RunRecord, TargetRecord
 from mlbench.reports.console import spell_target
@@ -24,8 +26,6 @@ def _counted_alike(combinations: Sequence[Combination]) -> Mapping[str, EngineSt
 
 def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figure | None:
     """Return the speed of each batch size in warm-up; None if no engine tried several."""
-    import altair
-
     swept = [each for each in combinations if len(each.newest.engine.sweep_per_s) > 1]
     if not swept:
         return None
@@ -58,8 +58,6 @@ def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figur
 
 def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scenario: str) -> Figure | None:
     """Return the sizes of batches in a scenario; None if all were about the same size."""
-    import altair
-
     counting = [each for each in combinations if each.newest.engine.by_size]
     if not counting:
         return None
@@ -118,8 +116,6 @@ def _bin_name(first: int) -> str:
 
 def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Figure | None:
     """Return required scores in percent of their references, with the targets; None without scores."""
-    import altair
-
     held = [(each, target) for each in combinations for target in _required(each.newest) if target.reference]
     rows: list[Row] = [
         {

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import altair
+
 from mlbench.comparison.history import History, Level, Point, Step
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.store.run_names import short_id
@@ -50,8 +52,6 @@ def _note(history: History) -> str:
 
 
 def _layers(history: History, steps: Sequence[Mark]) -> list[Any]:
-    import altair
-
     scale_ns, unit = _scale(history)
     dots = _dots(history, scale_ns)
     value = altair.Y("y:Q").title(unit).scale(domain=_range(dots)).axis(tickCount=4, format=",~r")
