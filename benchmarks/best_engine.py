@@ -158,17 +158,18 @@ class BareLoop:
         """Measure for about so long."""
         begun, processor = time.perf_counter(), time.process_time()
 
-        def repeat(calls: Sequence[Call]) -> int:
-            passes = 0
-            while not passes or time.perf_counter() < begun + seconds:
+        def repeat(calls: Sequence[Call]) -> tuple[int, float]:
+            samples, took = 0, 0.0
+            while not samples or took < seconds:
                 for call in calls:
                     call()
-                passes += 1
-            return passes
+                samples, took = samples + self._samples, time.perf_counter() - begun
+            return samples, took  # a thread that ends first waits for the others
 
         done = [thread.submit(repeat, calls) for thread, calls in zip(self._threads, self._calls, strict=True)]
-        samples = sum(each.result() for each in done) * self._samples
-        return samples / (time.perf_counter() - begun), samples / (time.process_time() - processor)
+        found = [each.result() for each in done]
+        processed = sum(samples for samples, _ in found) / (time.process_time() - processor)
+        return sum(samples / took for samples, took in found), processed
 
 
 @contextmanager
