@@ -94,6 +94,10 @@ class UntilSure:
     def close(self) -> None:
         """Print what a further hour would show of the cells that have no verdict, and the command that goes on."""
         comparisons = self.comparisons
+        for cell in self.cells:
+            if self._is_told(cell, comparisons) and (told := self._witnesses(cell, comparisons)):
+                verdicts = ", ".join(f"{each.measure} is {each.verdict}" for each in told)
+                self._echo(f"{cell.name}: a crowded machine, so processor time decided: {verdicts}.")
         left = [cell for cell in self.cells if not self._is_told(cell, comparisons)]
         more = [cell for cell in left if not cell.why_lost and cell.id not in self._hopeless]
         for cell in left:
@@ -145,22 +149,29 @@ class UntilSure:
             each for its in cells if its.key == cell.id.key for each in decisive_numbers(its, cell.pairs, cell.asked)
         ]
 
+    def _witnesses(self, cell: CellInTurns, comparisons: Mapping[int, Comparison]) -> list[Judged]:
+        """Return the numbers that decide in place of the cell's speeds."""
+        numbers = self._numbers(cell, comparisons)
+        return [] if any(each.kind == SPEED.name for each in numbers) else numbers
+
     def _ahead(
         self, cell: CellInTurns, left: Sequence[CellInTurns], comparisons: Mapping[int, Comparison]
     ) -> TurnsAhead:
         """Return what is known of the turns of a cell to come, beside those of others."""
         tests = len([each for each in self.cells if each.id.side == cell.id.side])
         numbers = [each for each in self._numbers(cell, comparisons) if each.spread]
-        outlook, known_by, margin = None, "", self.margins[SPEED.name]
+        outlook, known_by, name = None, "", cell.name
         if numbers:
             widest = max(numbers, key=lambda each: each.spread.between if each.spread else 0.0)
-            tests = sum(len(each.speeds) for each in comparisons[cell.id.side].cells)
-            outlook, known_by = Outlook.of(widest, tests, margin), plural(_count_pairs(cell), "turn")
+            name += "" if widest.kind == SPEED.name else f", {widest.measure}"
+            judged = [number for each in comparisons[cell.id.side].cells for number in each.numbers]
+            tests = sum(each.kind == widest.kind for each in judged)
+            outlook, known_by = Outlook.of(widest, tests, self.margins[widest.kind]), plural(_count_pairs(cell), "turn")
         elif cell.noise:
-            outlook = Outlook(noise=cell.noise.share, tests=tests, margin=margin)
+            outlook = Outlook(noise=cell.noise.share, tests=tests, margin=self.margins[SPEED.name])
             known_by = plural(cell.noise.runs, "earlier run")
         return TurnsAhead(
-            name=cell.name,
+            name=name,
             made=_count_pairs(cell),
             turn=cell.turn,
             round_s=sum(each.turn.seconds for each in left),

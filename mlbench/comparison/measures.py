@@ -124,6 +124,11 @@ def other_load_of(records: Sequence[RunRecord]) -> float | None:
     return median(shares) if shares else None
 
 
+def is_crowded(records: Sequence[RunRecord]) -> bool:
+    """Return whether other load took so much of the processors beside runs that wall time says little about them."""
+    return (other_load_of(records) or 0.0) > _UNLIKE_NEIGHBOURS
+
+
 def is_under_like_load(record: RunRecord, share: float | None) -> bool:
     """Return whether other load took about that share beside a run too, as far as it is known.
 

@@ -20,8 +20,8 @@ from typing import Self
 
 from mlbench.comparison.compare import Cell, Comparison, Judged, compare
 from mlbench.comparison.effect import CONFIDENCE, POWER, Effect, adjust_p_values, is_bimodal
-from mlbench.comparison.kinds import KINDS, MeasureKind, in_direction, of_kind
-from mlbench.comparison.measures import speeds_of, why_not_counted
+from mlbench.comparison.kinds import KINDS, PROCESSOR_TIME, MeasureKind, in_direction, of_kind
+from mlbench.comparison.measures import is_crowded, speeds_of, why_not_counted
 from mlbench.comparison.sessions import LEAST_PAIRS, split_sessions
 from mlbench.comparison.spread import Source, measure_spread, without_odd_runs
 from mlbench.comparison.verdicts import ALPHA, SpeedVerdict, decide
@@ -217,10 +217,15 @@ def decisive_numbers(
 ) -> list[Judged]:
     """Return the numbers of a cell that have to have a verdict: its speeds, and those that are asked for.
 
-    Others have what verdict they then have.
+    On a crowded machine wall time is the neighbours': processor time decides there, if turns measured it and no
+    accelerator computes. Others have what verdict they then have.
     """
-    names = {speed.name for pair in pairs for run in pair for speed in speeds_of(run)}.union(asked)
-    return [each for each in cell.numbers if each.measure in names]
+    runs = [run for pair in pairs for run in pair]
+    names = {speed.name for run in runs for speed in speeds_of(run)}
+    if is_crowded(runs) and all(run.processor_time and run.processor_time.covers == "all" for run in runs):
+        witnesses = {each.measure for each in cell.resources if each.kind == PROCESSOR_TIME.name and _is_in_turns(each)}
+        names = witnesses or names
+    return [each for each in cell.numbers if each.measure in names.union(asked)]
 
 
 def is_settled(numbers: Sequence[Judged]) -> bool:

@@ -11,6 +11,14 @@ from mlbench.cli.budget import TimeBudget
 from mlbench.records.environment import observe_environment
 
 SPEEDS = {"pytorch": 100, "onnxruntime": 150, "null": 100}
+PROCESSOR_TIME = {
+    "unit": "sample",
+    "covers": "all",
+    "reference": "scrypt",
+    "reference_ns": 1,
+    "samples": 8,
+    "rounds": 9,
+}
 
 
 @pytest.fixture
@@ -47,12 +55,15 @@ def made(monkeypatch, store):
     made = []
 
     def run_here(request, plugins, on_progress, **how):
-        value = SPEEDS[request.backend] + 0.01 * len(made)
+        value = made.value(request.backend) + 0.01 * len(made)
         if made.stop_after == len(made):
             raise KeyboardInterrupt
         made.append(request.backend)
-        changes = {} if request.backend not in made.broken else {"verdict": None, "result": None, "status": "failed"}
-        if changes:
+        changes = dict(made.changes)
+        if relative_ns := made.processor_ns.get(request.backend):
+            changes["processor_time"] = PROCESSOR_TIME | {"ns": relative_ns, "relative_ns": relative_ns + len(made)}
+        if request.backend in made.broken:
+            changes |= {"verdict": None, "result": None, "status": "failed"}
             changes["failure"] = {"kind": "crash", "message": "it ended", "stage": "performance", "log_tail": ""}
         created = datetime.now(UTC) + timedelta(seconds=len(made))
         run_id = created.strftime("%Y%m%dT%H%M%S%f")
@@ -60,6 +71,7 @@ def made(monkeypatch, store):
 
     class Made(list):
         stop_after, broken = None, ()
+        changes, processor_ns, value = {}, {}, staticmethod(SPEEDS.__getitem__)
 
     made = Made()
     monkeypatch.setattr("mlbench.cli.run_maker.run_benchmark", run_here)
@@ -99,6 +111,20 @@ def test_earlier_repeats_show_what_the_budget_can_before_anything_is_made(mlbenc
 
 
 @pytest.mark.thorough("command line")
+def test_on_a_crowded_machine_the_command_ends_with_processor_time_and_says_so(mlbench, made, monkeypatch):
+    """Throughput goes up and down by a third; processor time grows from 1 to 1.2 ms."""
+    speeds = iter([100, 130, 80, 110] * 9)
+    monkeypatch.setitem(made.changes, "other_work", {"processes": 0.5, "stolen": 0.1})
+    monkeypatch.setattr(made, "value", lambda _: next(speeds))
+    monkeypatch.setattr(made, "processor_ns", {"pytorch": 1e6, "onnxruntime": 1.2e6})
+    done = mlbench("compare", "pytorch", "onnxruntime", *ASK)
+    assert done.exit_code == 0, done.output
+    assert made == ["pytorch", "onnxruntime", "onnxruntime", "pytorch"] * 2
+    told = "a crowded machine, so processor time decided: processor time per sample is worse."
+    assert told in " ".join(done.stdout.split())
+    assert "To go on" not in done.stdout
+
+
 def test_what_nothing_changes_is_called_the_same(mlbench, made):
     done = mlbench("compare", "pytorch", "null", *ASK, "--json")
     (speed,) = json.loads(done.stdout)["cells"][0]["speeds"]

@@ -153,6 +153,39 @@ def test_memory_that_doubled_is_judged_by_the_same_rule(pairs, turns, verdict):
     assert [e.verdict for e in compare(base, new, across=ACROSS).cells[0].resources if e.kind == "memory"] == ["worse"]
 
 
+@pytest.mark.parametrize(
+    ("other_load", "covers", "decides"),
+    [(0.6, "all", "processor time per sample"), (0.2, "all", "throughput"), (0.6, "host", "throughput")],
+)
+def test_processor_time_decides_on_a_crowded_machine_alone_and_only_where_no_accelerator_computes(
+    pairs, other_load, covers, decides
+):
+    noisy = [100, 140, 80, 120, 70, 130, 110, 90]
+    processor = {
+        "unit": "sample",
+        "covers": covers,
+        "reference": "scrypt",
+        "reference_ns": 1,
+        "samples": 8,
+        "rounds": 9,
+    }
+
+    def with_time(run, relative_ns):
+        beside = {"processes": other_load, "stolen": 0.0}
+        time = processor | {"ns": relative_ns, "relative_ns": relative_ns}
+        return type(run).model_validate(run.model_dump() | {"processor_time": time, "other_work": beside})
+
+    made = [
+        (with_time(one, 1000 + 5 * number), with_time(other, 1100 + 4 * number))
+        for number, (one, other) in enumerate(pairs(noisy, noisy[::-1]))
+    ]
+    (cell,) = compare_pairs_so_far(made, across=ACROSS, margins=margins_of(0.05)).cells
+    (number,) = decisive_numbers(cell, made)
+    assert number.measure == decides
+    assert is_settled([number]) is (decides != "throughput")
+    assert {each.measure for each in decisive_numbers(cell, made, {"throughput"})} == {decides, "throughput"}
+
+
 def test_two_states_of_a_side_are_never_the_same(pairs):
     values = [100, 200.0, 100.2, 200.3, 100.1, 200.1, 100.3, 200.2, 100, 200]
     speed, is_done = told(pairs(values, [*values[:-2], 100.1, 200.1]))
