@@ -1,9 +1,6 @@
 """Makes a quantised Hugging Face folder: ``python -m mlbench_llm_compressor.making SOURCE FOLDER '{"method": ...}'``.
 
-Calibration texts are the model's own: seeded samples from its distribution, from the first token on. So no sample that
-is scored is seen, whatever the workload.
-
-Source: Williams et al., Self-calibration for Language Model Quantization and Pruning, 2024.
+Calibration texts are the model's own.
 """
 
 from __future__ import annotations
@@ -11,13 +8,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-TOKENS = 256
-"""Tokens of a calibration text, at most."""
-SEED = 0
+from mlbench.toolkit.language import write_texts
+
 GROUPS = (128, 64, 32)
 UNTOUCHED = ("lm_head", "re:.*gate$")
 """The layer of the logits, and the ones that choose experts."""
@@ -40,35 +36,16 @@ def make(source: Path, folder: Path, options: Mapping[str, Any]) -> None:
 
         texts = write_texts(model, count)
         data = {"input_ids": texts, "attention_mask": [[1] * len(text) for text in texts]}
-        given = {"dataset": Dataset.from_dict(data), "num_calibration_samples": count, "max_seq_length": TOKENS}
+        given = {
+            "dataset": Dataset.from_dict(data),
+            "num_calibration_samples": count,
+            "max_seq_length": max(map(len, texts)),
+        }
     oneshot(model=model, recipe=steps(model, options), **given)
     model.save_pretrained(folder, save_compressed=True)
     for pattern in _TOKENIZER:
         for file in source.glob(pattern):
             shutil.copy(file, folder)
-
-
-def write_texts(model: Any, count: int) -> list[list[int]]:
-    """Return texts that a model writes by itself, each with its end token."""
-    import torch
-
-    config = model.config
-    ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-    begin = config.bos_token_id if config.bos_token_id is not None else ends[0]
-    longest = min(TOKENS, config.max_position_embeddings)
-    torch.manual_seed(SEED)
-    with torch.no_grad():
-        rows: Sequence[list[int]] = model.generate(
-            torch.full((count, 1), begin),
-            attention_mask=torch.ones((count, 1), dtype=torch.int64),
-            do_sample=True,
-            top_k=0,
-            max_length=longest,
-            eos_token_id=ends,
-            pad_token_id=ends[0],
-        ).tolist()
-    stops = [next((at for at, token in enumerate(row) if at and token in ends), len(row)) for row in rows]
-    return [row[: stop + 1] for row, stop in zip(rows, stops, strict=True)]
 
 
 def steps(model: Any, options: Mapping[str, Any]) -> list[Any]:

@@ -10,6 +10,7 @@ from mlbench.toolkit.language.hugging_face import (
 )
 from mlbench.toolkit.language.language_profiles import LanguageFilesProfile, LanguageProfile, ShippedLanguageProfile
 from mlbench.toolkit.language.network import LanguageNetwork
+from mlbench.toolkit.language.own_texts import is_language_model, plain_copy, write_texts
 from mlbench.toolkit.language.prompt_datasets import AnsweredPrompts, RandomPrompts, StoredPrompts, check_count
 from mlbench.toolkit.language.quantization import read_scheme
 from mlbench.toolkit.language.rouge import ROUGE_SCORES, Sentences, check_sentences, text_scores
@@ -41,9 +42,11 @@ __all__ = [
     "check_memory",
     "check_sentences",
     "decode_answers",
+    "is_language_model",
     "language_graphs",
     "listed_weights",
     "open_tokenizer",
+    "plain_copy",
     "read_logged_tokens",
     "read_scheme",
     "read_table",
@@ -54,4 +57,5 @@ __all__ = [
     "tokenizing",
     "weight_files",
     "weights_fingerprint",
+    "write_texts",
 ]

@@ -5,13 +5,14 @@ import json
 import shutil
 
 import pytest
-from mlbench_llm_compressor.making import int4, write_texts
+from mlbench_llm_compressor.making import int4
 from mlbench_llm_compressor.transforms import Awq, Fp8, Gptq, SmoothQuant
 
 import mlbench
 from mlbench import Calibration
 from mlbench.conformance.preparation import mini_variant
 from mlbench.discovery import Plugins
+from mlbench.toolkit.language import write_texts
 
 pytestmark = [
     pytest.mark.vllm,
