@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from annotated_types import Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 from mlbench import DECODE, PREFILL, Transform, UsageError
-from mlbench.toolkit import change_modules
+from mlbench.toolkit import build_once, change_modules, tracing_versions
 
 if TYPE_CHECKING:
     import torch
@@ -25,10 +26,12 @@ class PruneLayersOptions:
 
     share: Annotated[float, Gt(0), Lt(1)] = 0.25
     """Share of the layers, rounded to whole ones."""
+    steps: Annotated[int, Ge(0), Le(1_000_000)] = 0
+    """Steps of training afterwards, towards the untouched model's answers."""
 
 
 class PruneLayers(Transform):
-    """Leaves out a block of layers before the last one, without distillation after it.
+    """Leaves out a block of layers before the last one; a short distillation may follow.
 
     Deep layers of a language model change its hidden states least, but for the last.
 
@@ -36,12 +39,15 @@ class PruneLayers(Transform):
     """
 
     name = "prune-layers"
-    title = "leaves out a share of a language model's layers, before the last one; without distillation"
+    title = "leaves out a share of a language model's layers, before the last one; then distils for some steps"
     options = PruneLayersOptions()
     checked_on = "gptj"
 
     def apply(self, model: Model, calibration: Calibration) -> Model:
         """Return a language model with fewer layers, whose cache has as many less."""
+        from mlbench.toolkit.language import is_language_model  # `mlbench list` has no need of these
+        from mlbench_pruning.distillation import distil, load_distilled
+
         layers = _count_layers(model)
         count = round(self.options.share * layers)
         if not 1 <= count < layers:
@@ -56,10 +62,22 @@ class PruneLayers(Transform):
             return graph.state[: len(_STATE) * len(kept)]  # those of all layers are alike
 
         def change(part: torch.nn.Module) -> None:
-            _keep_layers(part, layers, kept)
+            if not self.options.steps:
+                _keep_layers(part, layers, kept)
+            elif is_language_model(part):  # seen before its parts
+                folder = build_once("distilled", made_from, partial(distil, part, prune, self.options.steps))
+                prune(part)
+                load_distilled(part, folder)
 
+        def prune(network: torch.nn.Module) -> None:
+            for part in list(network.modules()):
+                _keep_layers(part, layers, kept)
+
+        decode = model.graphs[DECODE]
+        made_from = {"model": decode.fingerprint, "by": self.text, "versions": tracing_versions(decode, __name__)}
         names = ", ".join(map(str, left_out))
-        says = f"{count} of {layers} layers left out, without distillation: {names} (counted from 0)"
+        after = f"distilled for {self.options.steps} steps" if self.options.steps else "without distillation"
+        says = f"{count} of {layers} layers left out, {after}: {names} (counted from 0)"
         return change_modules(model, self, change, says=says, state=state)
 
 

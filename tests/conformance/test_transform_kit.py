@@ -264,4 +264,4 @@ def test_no_engine_can_read_the_files_of_the_untouched_model():
     gptj = TransformCheckRequest(transform="prune-layers").subject()
     assert gptj.untouched().files is not None
     assert gptj.changed().files is None
-    assert gptj.changed().weights_fingerprint.endswith("prune-layers:0.25")
+    assert gptj.changed().weights_fingerprint.endswith("prune-layers:0.25:0")

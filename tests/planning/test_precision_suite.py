@@ -38,7 +38,7 @@ def test_each_transform_is_a_row_in_the_first_precision_and_two_words_are_a_chai
         ("onnxruntime", "fp32", "", 1),
         ("onnxruntime", "int8", "", 1),
         ("onnxruntime", "fp32", "sparse:2:4", 1),
-        ("onnxruntime", "fp32", "prune-layers:0.34 sparse:2:4", 1),
+        ("onnxruntime", "fp32", "prune-layers:0.34:0 sparse:2:4", 1),
     ]
 
 

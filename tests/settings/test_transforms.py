@@ -24,8 +24,8 @@ def asked(plugins, transform, workload="gptj", backend="pytorch", **more):
 
 
 def test_values_fill_options_in_their_order_and_records_spell_all_of_them(plugins):
-    assert spell_chain("prune-layers sparse:1", plugins) == "prune-layers:0.25 sparse:1:4"
-    assert spell_chain(["sparse", "prune-layers:0.5"], plugins) == "sparse:2:4 prune-layers:0.5"
+    assert spell_chain("prune-layers sparse:1", plugins) == "prune-layers:0.25:0 sparse:1:4"
+    assert spell_chain(["sparse", "prune-layers:0.5"], plugins) == "sparse:2:4 prune-layers:0.5:0"
     assert [each.options.share for each in choose_transforms("prune-layers:0.5 prune-layers", plugins)] == [0.5, 0.25]
 
 
@@ -50,7 +50,7 @@ def test_what_is_wrong_is_said_in_one_line(plugins, typed, words):
 def test_a_run_of_a_pruned_model_is_made_for_the_open_division(plugins):
     assert asked(plugins, "prune-layers").entry.division is Division.OPEN
     assert asked(plugins, "").entry.is_default
-    assert resolve(asked(plugins, "prune-layers"), plugins).transform == "prune-layers:0.25"
+    assert resolve(asked(plugins, "prune-layers"), plugins).transform == "prune-layers:0.25:0"
 
 
 def test_quantisation_after_training_stays_in_the_closed_division(plugins, monkeypatch):
@@ -79,7 +79,7 @@ def test_a_suite_names_transforms_and_knows_its_runs_by_them(plugins, tmp_path):
     entry = '[[runs]]\nworkload = "gptj"\nbackend = "pytorch"\nscenario = "Offline"\n'
     file.write_text(f'name = "s"\n{entry}{entry}transform = ["prune-layers:0.34", "sparse"]\n')
     plain, changed = requests_of(read_suite(file), plugins, results=tmp_path)
-    assert (plain.transform, changed.transform) == ("", "prune-layers:0.34 sparse:2:4")
+    assert (plain.transform, changed.transform) == ("", "prune-layers:0.34:0 sparse:2:4")
     assert key_of_request(plain) != key_of_request(changed)
 
 
