@@ -39,7 +39,8 @@ def sentence(record: RunRecord) -> str:
         return f"{found}, but the run is INVALID: {_names(record)} failed."
     if record.verdict.is_accurate is False:
         return f"{found}, but the answers are not accurate enough: {accuracy(record)}."
-    return f"{found}; valid for tier {record.tier}, {_scored(record)}."
+    doubt = f", but not checked ({_why_unchecked(record)})" if record.unchecked else ""
+    return f"{found}; valid for tier {record.tier}{doubt}, {_scored(record)}."
 
 
 def _scored(record: RunRecord) -> str:
@@ -75,7 +76,12 @@ def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
     yield result(record), _meaning_of_result(record)
     if p99(record) != "-":
         yield f"p99 {p99(record)}", "99 % were answered within this time"
-    if record.verdict.is_valid:
+    if record.unchecked:
+        yield (
+            "not checked",
+            f"perhaps the speed of an engine that does not compute: {_why_unchecked(record)}",
+        )
+    elif record.verdict.is_valid:
         held = sum(1 for rule in record.verdict.rules if rule.passed)
         yield "valid", f"{plural(held, 'rule')} passed: no reply missing, repeated, cached or invented"
     else:
@@ -100,6 +106,10 @@ def _meaning_of_result(record: RunRecord) -> str:
 
 def _failed(record: RunRecord) -> list[RuleRecord]:
     return [rule for rule in record.verdict.rules if rule.required and not rule.passed] if record.verdict else []
+
+
+def _why_unchecked(record: RunRecord) -> str:
+    return ", ".join(f"{rule}: {record.verdict.not_applied[rule]}" for rule in record.unchecked if record.verdict)
 
 
 def _names(record: RunRecord) -> str:

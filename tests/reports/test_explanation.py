@@ -33,6 +33,15 @@ def test_an_invalid_run_names_the_rule_that_failed_and_its_fix(a_late_run):
     assert ("INVALID", "failed: loadgen_result, latency_limit, early_stopping") in explain(run)
 
 
+def test_a_run_whose_speed_was_not_checked_says_so_and_why(a_run):
+    why = "1 of 1 known samples have the fp32 model's answer"
+    verdict = a_run().verdict.model_dump() | {"not_applied": {"timed_answers": why}}
+    run = a_run(format=4, verdict=verdict)
+    assert f"; valid for tier smoke, but not checked (timed_answers: {why}), accurate: " in sentence(run)
+    assert why in dict(explain(run))["not checked"]
+    assert "valid" not in dict(explain(run))
+
+
 def test_a_run_that_failed_says_how_and_where(a_run):
     failure = {"kind": "crash", "message": "killed by SIGSEGV.", "stage": "warm-up", "log_tail": ""}
     run = a_run(status="failed", failure=failure, result=None, verdict=None, accuracy=None)
