@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import cores_each, find_versions, machine_flags, usable_threads
+from mlbench.toolkit.torch_backend.cxx_compiler import cxx, has_cxx
 from mlbench_cpu_amx.allocator import find_allocator
-from mlbench_cpu_amx.compiler import cxx, has_cxx
 from mlbench_cpu_amx.instruction_sets import BF16, choose_instruction_set, limit, list_available
 from mlbench_cpu_amx.kernels import INTRODUCTION, KernelReport
 from mlbench_cpu_amx.options import CpuAmxOptions

@@ -20,9 +20,9 @@ from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
 from mlbench import Dim, Graph, GraphError, Precision, TensorSpec
 from mlbench.toolkit import build_once, machine_flags, tracing_versions
 from mlbench.toolkit.exported_program import export_program, graph_step
+from mlbench.toolkit.torch_backend.package_runner import package_class
 from mlbench_cpu_amx.instruction_sets import LIMITS, VECTOR_BITS
 from mlbench_cpu_amx.kernels import KernelReport
-from mlbench_cpu_amx.runner import package_class
 
 FILE = "graph.pt2"
 

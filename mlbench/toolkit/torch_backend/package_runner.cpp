@@ -18,7 +18,7 @@ class Package : public torch::CustomClassHolder {
   torch::inductor::AOTIModelPackageLoader loader_;
 };
 
-TORCH_LIBRARY(mlbench_cpu_amx, library) {
+TORCH_LIBRARY(mlbench, library) {
   library.class_<Package>("Package")
       .def(torch::init<const std::string&>())
       .def("run", [](const c10::intrusive_ptr<Package>& self, const std::vector<at::Tensor>& inputs) {

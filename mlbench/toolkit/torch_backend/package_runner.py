@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from mlbench import UnavailableError
-from mlbench.toolkit import build_once
-from mlbench_cpu_amx.compiler import cxx
+from mlbench.errors import UnavailableError
+from mlbench.execution.export.compile_cache import build_once
+from mlbench.toolkit.torch_backend.cxx_compiler import cxx
 
 SOURCE = Path(__file__).with_name("package_runner.cpp")
 LIBRARY = "package_runner.so"
@@ -25,9 +25,9 @@ def package_class() -> Any:
     Raises:
         UnavailableError: the C++ compiler cannot build it.
     """
-    folder = build_once("cpu_amx_runner", [SOURCE.read_text(), torch.__version__], _build)
+    folder = build_once("package_runner", [SOURCE.read_text(), torch.__version__], _build)
     torch.classes.load_library(os.fspath(folder / LIBRARY))
-    return torch.classes.mlbench_cpu_amx.Package
+    return torch.classes.mlbench.Package
 
 
 def _build(folder: Path) -> None:
