@@ -13,11 +13,11 @@ from mlbench.contracts.graph import Executable, Graph
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.workload import Memory
-from mlbench.errors import GraphError, UsageError, first_line
+from mlbench.errors import GraphError, UnavailableError, UsageError, first_line
 from mlbench.system.processor import usable_threads
 from mlbench.toolkit.batch_sizes import has_batches
 from mlbench.toolkit.cores import cores_each
-from mlbench.toolkit.torch_backend.compiling import why_eager
+from mlbench.toolkit.torch_backend.compiling import why_eager, why_slower
 from mlbench.toolkit.torch_backend.options import TorchOptions
 
 if TYPE_CHECKING:
@@ -86,22 +86,32 @@ class TorchBackend(GraphBackend):
         if device.type == "cuda" and not has_batches(graph):  # cuDNN would plan attention anew for each size
             torch.backends.cuda.enable_cudnn_sdp(False)
         build = graph.module if precision is Precision.FP32 else partial(graph.module_at, precision)
-        dtype, is_open = dtypes[precision], options.compile == "auto" and bool(graph.state)
-        if not is_open and options.compile is not True:
-            return _executable(build, graph, device, dtype, replace(options, compile=False))
+        dtype = dtypes[precision]
+        if options.compile != "auto":
+            return _executable(build, graph, device, dtype, options)
         module = build()
-        if is_open:
-            self._why_eager[graph.name] = why_eager(graph, module, device, precision)
-        is_compiled = not is_open or not self._why_eager[graph.name]
+        self._why_eager[graph.name] = reason = why_eager(graph, module, device, precision)
+        if reason:
+            return _executable(lambda: module, graph, device, dtype, replace(options, compile=False))
+        return self._compile_if_faster(graph, module, device, dtype)
+
+    def _compile_if_faster(
+        self, graph: Graph, module: torch.nn.Module, device: torch.device, dtype: torch.dtype
+    ) -> Executable | Any:
+        """Return a graph compiled ahead of time; eager where that fails or was measured to be no faster."""
+        import torch
+
+        options = self.options
+        # the compiler may change the module it gets
+        eager = partial(_executable, graph.module, graph, device, dtype, replace(options, compile=False))
         try:
-            return _executable(lambda: module, graph, device, dtype, replace(options, compile=is_compiled))
-        except GraphError as error:
-            if not (is_open and is_compiled):
-                raise
+            compiled = _executable(lambda: module, graph, device, dtype, replace(options, compile=True))
+            conditions = [torch.get_num_threads(), options.channels_last]
+            self._why_eager[graph.name] = "" if graph.state else why_slower(graph, conditions, eager, compiled)
+        except (GraphError, UnavailableError) as error:
             self._why_eager[graph.name] = error.message
             logger.warning("%s runs eagerly: %s", graph.name, error.message)
-        # the compiler may have changed the first module
-        return _executable(graph.module, graph, device, dtype, replace(options, compile=False))
+        return eager() if self._why_eager[graph.name] else compiled
 
     def observe(self) -> RuntimeFacts:
         """Return torch's setup on this machine."""
@@ -134,13 +144,15 @@ def _executable(
     Raises:
         GraphError: it cannot be loaded or compiled.
     """
-    from mlbench.toolkit.torch_backend.executable import TorchExecutable, place_module
+    from mlbench.toolkit.torch_backend.executable import TorchExecutable, is_ahead, place_module
     from mlbench.toolkit.torch_backend.shared_modules import share_module
     from mlbench.toolkit.torch_backend.stateful import StatefulTorchExecutable
 
     def placed() -> torch.nn.Module:
         return place_module(build(), graph, device, dtype, options)
 
+    if options.compile and is_ahead(graph, device, dtype):  # its compiler chooses the layout of images itself
+        options = replace(options, channels_last=False)
     kind = StatefulTorchExecutable if graph.state else TorchExecutable
     try:
         module = placed() if options.compile else share_module(graph, (device, dtype, options.channels_last), placed)

@@ -12,6 +12,7 @@ import torch
 from mlbench.contracts.graph import Graph, TensorSpec
 from mlbench.toolkit.batch_sizes import has_batches
 from mlbench.toolkit.torch_backend.ahead_of_time import compile_ahead
+from mlbench.toolkit.torch_backend.compiling import is_known_by_fingerprint
 from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder, ReplayedBatches
 from mlbench.toolkit.torch_backend.matrix_weights import matrix_weights
 
@@ -47,8 +48,8 @@ class TorchModule:
     def _compiled(
         self, module: torch.nn.Module, graph: Graph, options: TorchOptions
     ) -> Callable[..., torch.Tensor | Sequence[torch.Tensor]]:
-        """Return the module compiled: ahead of time where its sizes change from call to call, and that is tested."""
-        if graph.state and self.device.type == "cpu" and self.dtype == torch.float32:
+        """Return the module compiled, ahead of time where that is tested."""
+        if is_ahead(graph, self.device, self.dtype):
             return compile_ahead(module, graph)
         compiled: Callable[..., torch.Tensor] = torch.compile(module, mode=options.compile_mode)
         return compiled
@@ -107,6 +108,11 @@ class TorchExecutable(TorchModule):
         with self.current_device():
             placed = self.placed(inputs)
             return self.named(self._replayed(placed) if self._replayed else self.compute(placed))
+
+
+def is_ahead(graph: Graph, device: torch.device, dtype: torch.dtype) -> bool:
+    """Return whether a graph that is compiled is so ahead of time, once for all sizes."""
+    return device.type == "cpu" and dtype == torch.float32 and is_known_by_fingerprint(graph)
 
 
 def place_module(

@@ -20,10 +20,10 @@ class TorchOptions:
     threads: Annotated[int, Ge(0), Le(1024)] = 0
     """Threads per operator on the CPU; 0: one per physical core, divided among ``execution.workers``."""
     compile: Annotated[bool | Literal["auto"], Tunable((False, True))] = False
-    """Compile modules; on a CPU it needs a C++ compiler. A graph with state (a language model) is compiled once for all
-    shapes, in fp32 on a CPU, and kept in the cache; any other goes through torch.compile, again for new shapes.
-    ``auto``: only graphs that are compiled once and have up to 1 GiB of weights, if there is a compiler; others run
-    eagerly."""
+    """Compile modules; on a CPU it needs a C++ compiler. In fp32 on a CPU a graph is compiled once for all shapes and
+    kept in the cache; elsewhere it goes through torch.compile, again for new shapes. ``auto``: only graphs that are
+    compiled once, have up to 1 GiB of weights and were measured to be faster, which is kept too (graphs with state
+    are not measured), if there is a compiler; others run eagerly."""
     compile_mode: str = "default"
     """torch.compile's ``mode``: ``default``, ``reduce-overhead``, ``max-autotune``, ..."""
     channels_last: Annotated[bool, Tunable((False, True))] = True

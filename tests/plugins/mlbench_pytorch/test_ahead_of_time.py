@@ -1,4 +1,4 @@
-"""Graphs with state, compiled ahead of time; in processes of their own, as torch's compiler minds earlier imports."""
+"""Graphs compiled ahead of time; in processes of their own, as torch's compiler minds earlier imports."""
 
 import os
 import shutil
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from mlbench_pytorch.backend import PyTorch
 
-from mlbench import Dim, GraphError, Precision, TensorSpec
+from mlbench import Dim, GraphError, Precision, Profile, TensorSpec, Variant, Weights
+from mlbench.discovery import Plugins
 from mlbench.toolkit import ModuleGraph, TorchOptions
 
 torch = pytest.importorskip("torch")
@@ -101,6 +102,65 @@ def tally_with_a_compiler_that_fails():
     assert "graph tally cannot be compiled ahead of time" in facts.extra["eager"]["tally"]
 
 
+def images_graph():
+    def build():
+        torch.manual_seed(3)
+        layers = (torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3))
+        return torch.nn.Sequential(*layers).eval()
+
+    return ModuleGraph(
+        "images",
+        inputs=(TensorSpec(name="images", shape=(ROWS, 3, 16, 16), dtype="float32", layout="NCHW"),),
+        outputs=(TensorSpec(name="planes", shape=(ROWS, 4, 12, 12), dtype="float32"),),
+        build=build,
+        fingerprint="seed 3",
+    )
+
+
+def images_as_eager():
+    agree(images_graph(), "planes", (1, 2, 5, 16))
+
+
+def networks_as_eager():
+    for name in ("resnet50", "bert"):
+        workload = Plugins.discover().workload(name)
+        variant = Variant(options=workload.options, profile=Profile.MINI, weights=Weights.TRAINED)
+        for graph in workload.model(variant).graphs.values():
+            agree(graph, graph.outputs[0].name, (1, 3))
+
+
+def agree(graph, output, rows):
+    ahead, eager = (backend(compile).compile(graph, Precision.FP32) for compile in (True, False))
+    allowed, numbers = graph.tolerance(Precision.FP32), np.random.default_rng(4)
+    for count in rows:
+        shapes = (
+            (spec, (count, *(size.usual if isinstance(size, Dim) else size for size in spec.shape[1:])))
+            for spec in graph.inputs
+        )
+        inputs = {spec.name: numbers.uniform(0, 2, shape).astype(spec.dtype) for spec, shape in shapes}
+        expected = eager(inputs)[output]
+        np.testing.assert_allclose(ahead(inputs)[output], expected, atol=allowed.absolute, rtol=allowed.relative)
+
+
+def images_unasked():
+    said = []
+    for _ in range(2):
+        made = backend("auto")
+        made.compile(images_graph(), Precision.FP32)
+        facts = made.observe()
+        said.append((facts.compiled, facts.extra.get("eager")))
+    assert said[0] == said[1]
+    assert said[0] == ("images", None) or "measured: " in said[0][1]["images"]
+
+
+def images_of_a_caller():
+    layer, graph = torch.nn.Conv2d(3, 4, 5), images_graph()
+    torch.nn.init.zeros_(layer.weight), torch.nn.init.zeros_(layer.bias)
+    graph.module = lambda: layer  # the cache has the graph's own
+    compiled = backend(True).compile(graph, Precision.FP32)
+    assert not compiled({"images": np.ones((2, 3, 16, 16), np.float32)})["planes"].any()
+
+
 def in_a_process(function, cache, **environment):
     script = f"import runpy; runpy.run_path({__file__!r})[{function.__name__!r}]()"
     environment = {**os.environ, "MLBENCH_CACHE": str(cache), **environment}
@@ -113,6 +173,20 @@ def test_code_compiled_once_serves_all_sizes_and_numbers_of_threads_and_comes_fr
     in_a_process(tally_in_several_sizes, tmp_path)
     in_a_process(tally_from_the_cache, tmp_path)
     in_a_process(tally_unasked, tmp_path)
+
+
+@pytest.mark.thorough("compilers")
+@needs_compiler
+def test_a_graph_without_state_is_as_the_eager_one_in_all_sizes_and_is_measured_where_that_is_left_open(tmp_path):
+    in_a_process(images_as_eager, tmp_path)
+    in_a_process(images_unasked, tmp_path)
+    in_a_process(images_of_a_caller, tmp_path)
+
+
+@pytest.mark.thorough("compilers")
+@needs_compiler
+def test_networks_of_workloads_are_as_the_eager_ones(tmp_path):
+    in_a_process(networks_as_eager, tmp_path)
 
 
 @pytest.mark.thorough("compilers")

@@ -16,7 +16,7 @@ from mlbench.toolkit import ModuleGraph, TorchOptions
 torch = pytest.importorskip("torch")
 
 from mlbench.toolkit.torch_backend import compiling  # noqa: E402
-from mlbench.toolkit.torch_backend.compiling import why_eager  # noqa: E402
+from mlbench.toolkit.torch_backend.compiling import why_eager, why_slower  # noqa: E402
 
 ROWS = Dim(name="rows", smallest=1, usual=2, largest=8)
 CPU = torch.device("cpu")
@@ -55,7 +55,7 @@ def without_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", str(tmp_path / "none"))
 
 
-def test_a_graph_with_state_in_fp32_on_a_cpu_is_compiled_where_there_is_a_compiler(with_compiler):
+def test_a_graph_in_fp32_on_a_cpu_is_compiled_where_there_is_a_compiler(with_compiler):
     assert why_eager(sum_graph(), Sum(), CPU, Precision.FP32) == ""
 
 
@@ -101,21 +101,42 @@ def test_without_a_compiler_it_runs_eagerly_and_the_record_says_why(without_comp
     assert facts.extra["eager"] == {"sum": f"no C++ compiler ({tmp_path}/none)"}
 
 
-@pytest.mark.parametrize("asked", [False, "auto"])
-def test_nothing_is_said_of_what_no_setting_left_open(without_compiler, asked):
-    made, stateless = backend(asked), sum_graph()
-    if asked == "auto":
-        stateless.state = ()
-        stateless.inputs = (*stateless.inputs, TensorSpec(name="kept", shape=(ROWS,), dtype="float32"))
-    made.compile(stateless, Precision.FP32)
+def quick(inputs):
+    return inputs
+
+
+def slow(inputs):
+    return {name: array + sum(range(100_000)) for name, array in inputs.items()}
+
+
+def test_code_that_was_measured_to_be_slower_is_not_run_and_the_result_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(compiling, "_BUDGET_S", 0)
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+    assert why_slower(sum_graph(), [1], lambda: quick, slow) == "measured: 0.00 of eager's speed"
+    assert why_slower(sum_graph(), [1], lambda: slow, quick) == "measured: 0.00 of eager's speed"
+    assert why_slower(sum_graph(), [2], lambda: slow, quick) == ""
+    assert why_slower(sum_graph(), [2], lambda: quick, slow) == ""
+
+
+def test_nothing_is_said_of_what_no_setting_left_open(without_compiler):
+    made = backend(False)
+    made.compile(sum_graph(), Precision.FP32)
     facts = made.observe()
     assert (facts.compiled, facts.extra.get("eager")) == (None, None)
     assert isinstance(facts, RuntimeFacts)
 
 
+@pytest.mark.parametrize("workload", ["3d-unet", "dlrm-v2"])
+def test_what_gained_nothing_is_not_compiled(workload):
+    request = RunRequest(workload=workload, backend="pytorch", scenario="Offline", tier=Tier.VALID)
+    assert settings_of(request, Plugins.discover()).by_key["backend.compile"].value is False
+
+
 @pytest.mark.parametrize(("tier", "value"), [("smoke", False), ("dev", "auto"), ("valid", "auto")])
-@pytest.mark.parametrize("workload", ["gptj", "llama2-70b", "mixtral-8x7b"])
-def test_language_models_are_compiled_in_runs_that_are_long_enough(workload, tier, value):
+@pytest.mark.parametrize(
+    "workload", ["bert", "gptj", "llama2-70b", "mixtral-8x7b", "resnet50", "retinanet", "stable-diffusion-xl"]
+)
+def test_workloads_are_compiled_in_runs_that_are_long_enough(workload, tier, value):
     plugins = Plugins.discover()
     request = RunRequest(workload=workload, backend="pytorch", scenario="Offline", tier=Tier(tier))
     setting = settings_of(request, plugins).by_key["backend.compile"]
