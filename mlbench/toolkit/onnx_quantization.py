@@ -7,7 +7,7 @@ import hashlib
 import io
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -81,7 +81,10 @@ def quantize_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
         "settings": [per_channel, OPERATORS, str(scheme), scheme is Scheme.UNSIGNED and saturates()],
     }
     data = CalibrationInputs(first, inputs)
-    make = partial(_quantize_by_calibration, data=data, scheme=scheme, per_channel=per_channel)
+    kept = graph.unquantized
+    if kept:
+        made_from["unquantized"] = kept
+    make = partial(_quantize_by_calibration, data=data, scheme=scheme, per_channel=per_channel, kept=kept)
     return _build_file(graph, scheme, made_from, make)
 
 
@@ -114,10 +117,13 @@ def _build_file(
     return build_once("quantized", {**onnx_identity(graph, exported), "versions": versions, **made_from}, fill) / name
 
 
-def _quantize_by_calibration(
-    exported: Path, path: Path, *, data: CalibrationInputs, scheme: Scheme, per_channel: bool
+def _quantize_by_calibration(  # noqa: PLR0913 - where from and to, and how
+    exported: Path, path: Path, *, data: CalibrationInputs, scheme: Scheme, per_channel: bool, kept: Sequence[str]
 ) -> None:
-    """Quantise an exported file into ``path``; ranges run from the smallest to the largest value seen."""
+    """Quantise an exported file into ``path``, without the parts in whose weights' names one of ``kept`` is.
+
+    Ranges run from the smallest to the largest value seen.
+    """
     is_unsigned, is_large = scheme is Scheme.UNSIGNED, _has_weights_beside(exported)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         prepared = _prepare_file(exported, Path(folder), is_large=is_large)
@@ -133,7 +139,7 @@ def _quantize_by_calibration(
             activation_type=quantization.QuantType.QUInt8 if is_unsigned else quantization.QuantType.QInt8,
             weight_type=quantization.QuantType.QInt8,
             calibrate_method=quantization.CalibrationMethod.MinMax,
-            nodes_to_exclude=_products_of_activations(prepared),
+            nodes_to_exclude=[*_products_of_activations(prepared), *_nodes_with(prepared, kept)],
             use_external_data_format=is_large,
             extra_options={} if is_unsigned else SYMMETRIC_OPTIONS,
         )
@@ -197,6 +203,13 @@ def _products_of_activations(file: Path) -> list[str]:
     graph = onnx.load(file, load_external_data=False).graph
     weights = {tensor.name for tensor in graph.initializer}
     return [node.name for node in graph.node if node.op_type == "MatMul" and not weights & set(node.input)]
+
+
+def _nodes_with(file: Path, parts: Sequence[str]) -> list[str]:
+    """Return the names of operators with a weight in whose name one of some parts is."""
+    graph = onnx.load(file, load_external_data=False).graph
+    weights = {tensor.name for tensor in graph.initializer if any(part in tensor.name for part in parts)}
+    return [node.name for node in graph.node if weights & set(node.input)]
 
 
 class CalibrationInputs(quantization.CalibrationDataReader):  # type: ignore[misc]  # the library is untyped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from mlbench.toolkit import ModuleGraph, build_seeded
 from mlbench_stable_diffusion_xl.architecture import build_part
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
     from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
@@ -74,36 +75,48 @@ class Sizes:
         return height << doublings, width << doublings
 
 
-def build_graphs(checkpoint: Checkpoint) -> Mapping[str, Graph]:
+Calibrate = Callable[[Mapping[str, Graph]], Iterator[Mapping[str, "np.ndarray"]]]
+"""Yields inputs of the denoiser, given all graphs."""
+
+
+def build_graphs(checkpoint: Checkpoint, calibrate: Calibrate | None = None) -> Mapping[str, Graph]:
     """Return the four graphs with the weights of a checkpoint, which are read when a backend asks for a module."""
     configs = {part: checkpoint.config(part) for part in CONFIG_OF.values()}
-    return _graphs(configs, checkpoint.module, checkpoint.fingerprint)
+    return _graphs(configs, checkpoint.module, checkpoint.fingerprint, calibrate)
 
 
-def random_graphs(configs: Configs) -> Mapping[str, Graph]:
+def random_graphs(configs: Configs, calibrate: Calibrate | None = None) -> Mapping[str, Graph]:
     """Return the four graphs with seeded weights, the same each time; the global generator stays as it was."""
 
     def module(part: str) -> torch.nn.Module:
         return build_seeded(lambda: build_part(part, configs[part]), seed=RANDOM_SEED)
 
-    return _graphs(configs, module, lambda part: f"random-seed{RANDOM_SEED}-{sorted(configs[part].items())}")
+    return _graphs(configs, module, lambda part: f"random-seed{RANDOM_SEED}-{sorted(configs[part].items())}", calibrate)
 
 
 def _graphs(
-    configs: Configs, module: Callable[[str], torch.nn.Module], fingerprint: Callable[[str], str]
+    configs: Configs,
+    module: Callable[[str], torch.nn.Module],
+    fingerprint: Callable[[str], str],
+    calibrate: Calibrate | None,
 ) -> Mapping[str, Graph]:
+    found: dict[str, Graph] = {}
+
     def graph(name: str, inputs: Specs, outputs: Specs) -> Graph:
         part = CONFIG_OF[name]
 
         def build() -> torch.nn.Module:
             return _wrap(name, module(part))
 
-        kind: Callable[..., Graph] = partial(DenoiserGraph, configs[part]) if name == UNET else ModuleGraph
-        if name == VAE_DECODER and configs[part].get("force_upcast", True):
+        kind: Callable[..., Graph] = FloatGraph
+        if name == UNET:
+            kind = partial(DenoiserGraph, configs[part], calibrate=calibrate and partial(calibrate, found))
+        elif name == VAE_DECODER and configs[part].get("force_upcast", True):
             kind = DecoderGraph
         return kind(name, inputs=inputs, outputs=outputs, build=build, fingerprint=f"{fingerprint(part)}-{name}")
 
-    return {name: graph(name, *specs) for name, specs in _specs(Sizes(configs)).items()}
+    found |= {name: graph(name, *specs) for name, specs in _specs(Sizes(configs)).items()}
+    return found
 
 
 def _wrap(name: str, model: torch.nn.Module) -> torch.nn.Module:
@@ -144,17 +157,28 @@ def _specs(sizes: Sizes) -> Mapping[str, tuple[Specs, Specs]]:
 class DenoiserGraph(ModuleGraph):
     """The denoiser, with its configuration."""
 
+    unquantized = ("time_embedding", "add_embedding", "time_emb_proj", "conv_in", "conv_out", "conv_shortcut")
+    """Source: what NVIDIA's Model Optimizer leaves out of Stable Diffusion XL in int8."""
+
     def __init__(self, config: Mapping[str, Any], name: str, **made: Any) -> None:
         super().__init__(name, **made)
         self.config = config
 
 
-class DecoderGraph(ModuleGraph):
+class FloatGraph(ModuleGraph):
+    """A text encoder or decoder: called once for 20 calls of the denoiser, so that int8 would save little."""
+
+    def precision(self, asked: Precision) -> Precision:
+        """Return fp32 for 8-bit precisions."""
+        return Precision.FP32 if asked in (Precision.INT8, Precision.FP8) else asked
+
+
+class DecoderGraph(FloatGraph):
     """A decoder whose activations overflow in fp16."""
 
     def precision(self, asked: Precision) -> Precision:
-        """Return fp32 for fp16, as the reference does (``force_upcast``)."""
-        return Precision.FP32 if asked is Precision.FP16 else asked
+        """Return fp32 for fp16 too, as the reference does (``force_upcast``)."""
+        return Precision.FP32 if asked is Precision.FP16 else super().precision(asked)
 
 
 def _floats(name: str, *shape: int | Dim) -> TensorSpec:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlbench import Graph, Precision, Target, Weights
 from mlbench.toolkit import ShippedProfile, WorkloadRules
 from mlbench_stable_diffusion_xl.accuracy import CLIP_SCORE, DIGIT_RATE, FID_SCORE, ImageQuality, Judges
+from mlbench_stable_diffusion_xl.calibration import denoiser_calls
 from mlbench_stable_diffusion_xl.captions import read_captions
 from mlbench_stable_diffusion_xl.checkpoint import MODELS, Checkpoint
 from mlbench_stable_diffusion_xl.dataset import Prompts, read_latents
 from mlbench_stable_diffusion_xl.device_form import DeviceForm
+from mlbench_stable_diffusion_xl.digits import all_captions
 from mlbench_stable_diffusion_xl.graphs import Sizes, build_graphs, random_graphs
 from mlbench_stable_diffusion_xl.program import TextToImage, constants_of
 
@@ -25,6 +27,8 @@ CLIP_FILES = (f"{CLIP}/open_clip_config.json", f"{CLIP}/open_clip_model.safetens
 
 GUIDANCE = 5.0
 """Less than the official 8, which would drive the small model's colours out of range; at 3 more digits are wrong."""
+
+CALIBRATION_PROMPTS = 32
 
 CLIP_MARGIN = 0.01
 """Relative margin around the reference, both ways."""
@@ -93,8 +97,15 @@ class MiniProfile(ShippedProfile):
         """Return the four graphs, with the shipped weights or random ones."""
         checkpoint = self.checkpoint
         if weights is Weights.RANDOM:
-            return random_graphs({part: checkpoint.config(part) for part in MODELS})
-        return build_graphs(checkpoint)
+            return random_graphs({part: checkpoint.config(part) for part in MODELS}, self._calibration_inputs)
+        return build_graphs(checkpoint, self._calibration_inputs)
+
+    def _calibration_inputs(self, graphs: Mapping[str, Graph]) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield the denoiser's inputs for some captions that are not scored."""
+        scored = {*read_captions(self.files.file(CAPTIONS), count=self.samples).texts}
+        others = [caption for _, caption in all_captions() if caption not in scored]
+        prompts = self.checkpoint.token_ids(others[:: len(others) // CALIBRATION_PROMPTS])
+        return denoiser_calls(self.program.constants, graphs, [*prompts])
 
     @property
     def program(self) -> TextToImage:
