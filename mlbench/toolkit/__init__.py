@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mlbench.toolkit.graph_in_state import GraphInState, KeptStates
     from mlbench.toolkit.images import decode_image, read_image
     from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
-    from mlbench.toolkit.module_graph import Calibrate, ModuleGraph, build_seeded
+    from mlbench.toolkit.module_graph import Calibrate, ModuleGraph, build_seeded, in_torch
     from mlbench.toolkit.official_form import list_deviations
     from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
     from mlbench.toolkit.onnx_fingerprint import onnx_identity, onnx_weight_files
@@ -114,6 +114,7 @@ __all__ = [
     "has_batches",
     "host_array",
     "in_pieces",
+    "in_torch",
     "limits_by_precision",
     "list_deviations",
     "load_strictly",

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench.contracts.graph import Graph, TensorSpec, Tolerance
+from mlbench.contracts.graph import Executable, Graph, TensorSpec, Tolerance
 from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
@@ -126,3 +126,18 @@ def build_seeded(build: Callable[[], torch.nn.Module], *, seed: int) -> torch.nn
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build()
+
+
+def in_torch(graph: Graph) -> Executable:
+    """Return a graph's module as a function of arrays, in fp32 on the CPU."""
+    import torch
+
+    module = graph.module()
+
+    def run(inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
+        with torch.inference_mode():
+            found = module(*(torch.from_numpy(inputs[spec.name]) for spec in graph.inputs))
+        outputs = (found,) if isinstance(found, torch.Tensor) else found
+        return {spec.name: output.numpy() for spec, output in zip(graph.outputs, outputs, strict=True)}
+
+    return run

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlbench import BatchProgram, LoggedReply, Profile, Variant, Weights
-from mlbench.toolkit import MiniFolder, ProfiledWorkload, ShippedProfile, write_mini
+from mlbench.toolkit import MiniFolder, ProfiledWorkload, ShippedProfile, in_torch, write_mini
 from mlbench.toolkit.language import ShippedLanguageProfile
 from mlbench_recipes.language_reference import reference_replies
 from mlbench_recipes.language_training import HUGGING_FACE_FILES
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from mlbench import Dataset, Executable, Graph
+    from mlbench import Dataset, Graph
 
 P = TypeVar("P", bound=ShippedProfile)
 L = TypeVar("L", bound=ShippedLanguageProfile)
@@ -80,7 +78,7 @@ def program_replies(
         dataset: of which all samples are loaded.
         batch: samples at a time.
     """
-    modules = {name: executable(graph) for name, graph in graphs.items()}
+    modules = {name: in_torch(graph) for name, graph in graphs.items()}
     dataset.load(range(dataset.count))
     replies = []
     for first in range(0, dataset.count, batch):
@@ -88,18 +86,3 @@ def program_replies(
         found = program.run([dataset.sample(index) for index in indices], modules)
         replies += [LoggedReply(index=index, data=each.tobytes()) for index, each in zip(indices, found, strict=True)]
     return replies
-
-
-def executable(graph: Graph) -> Executable:
-    """Return a graph's torch module as a function of arrays."""
-    import torch
-
-    module = graph.module()
-
-    def run(inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
-        with torch.inference_mode():
-            found = module(*(torch.from_numpy(inputs[spec.name]) for spec in graph.inputs))
-        outputs = (found,) if isinstance(found, torch.Tensor) else found
-        return {spec.name: output.numpy() for spec, output in zip(graph.outputs, outputs, strict=True)}
-
-    return run

@@ -1,21 +1,22 @@
-"""Inputs of the denoiser that activations' ranges are taken from: those of the first steps of some prompts."""
+"""Inputs of the denoiser that activations' ranges are taken from: those of the steps of some prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mlbench.toolkit import in_torch
 from mlbench_stable_diffusion_xl.graphs import TEXT_ENCODER, TEXT_ENCODER_2, UNET
-from mlbench_stable_diffusion_xl.program import Constants, Denoise, TextToImage
+from mlbench_stable_diffusion_xl.program import STEPS, Constants, Denoise, TextToImage
 
 if TYPE_CHECKING:
     import numpy as np
 
     from mlbench import Executable, Graph
 
-FIRST_STEPS = 8
-"""Of 20: activations are largest where there is most noise. Source: NVIDIA's submission to MLPerf Inference v4.1."""
+PROMPTS = 32
+"""So many prompts of a list are taken: an activation is seen at each place of a picture."""
 
 _BATCH = 8
 
@@ -23,10 +24,10 @@ Inputs = Mapping[str, "np.ndarray"]
 
 
 def denoiser_calls(
-    constants: Constants, graphs: Mapping[str, Graph], prompts: Sequence[np.ndarray], steps: int = FIRST_STEPS
+    constants: Constants, graphs: Mapping[str, Graph], prompts: Sequence[np.ndarray], steps: int = STEPS
 ) -> Iterator[Inputs]:
     """Yield the denoiser's inputs in the first steps of prompts, (2, T) int64 each; torch computes them in fp32."""
-    run = {name: _in_torch(graphs[name]) for name in (TEXT_ENCODER, TEXT_ENCODER_2, UNET)}
+    run = {name: in_torch(graphs[name]) for name in (TEXT_ENCODER, TEXT_ENCODER_2, UNET)}
     for start in range(0, len(prompts), _BATCH):
         program = _FirstSteps(constants, steps)
         with suppress(_EnoughStepsError):
@@ -57,17 +58,3 @@ class _FirstSteps(TextToImage):
             return predict(step, inputs)
 
         return denoise
-
-
-def _in_torch(graph: Graph) -> Callable[[Inputs], Mapping[str, np.ndarray]]:
-    import torch
-
-    module = graph.module()
-
-    def run(inputs: Inputs) -> Mapping[str, np.ndarray]:
-        with torch.no_grad():
-            found = module(*(torch.from_numpy(inputs[spec.name]) for spec in graph.inputs))
-        outputs = found if isinstance(found, tuple) else (found,)
-        return {spec.name: output.numpy() for spec, output in zip(graph.outputs, outputs, strict=True)}
-
-    return run

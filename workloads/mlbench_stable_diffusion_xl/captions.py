@@ -17,6 +17,7 @@ HEADER = ("id", "image_id", "caption", "height", "width", "file_name", "coco_url
 NUMBERS = ("id", "image_id", "height", "width")
 
 OFFICIAL_CAPTIONS = 5000
+CALIBRATION_CAPTIONS = 500
 SELECTION_SEED = 2023
 """Seed of the selection from COCO's annotations. Source: MLPerf Inference v4.1, text_to_image/tools/coco.py."""
 

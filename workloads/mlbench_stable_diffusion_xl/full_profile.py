@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,8 @@ from mlbench import Graph, Target, UsageError, Weights
 from mlbench.toolkit import UserFilesProfile, check_files, list_deviations
 from mlbench_stable_diffusion_xl.accuracy import OFFICIAL_CLIP, OPENAI_SHA256, ImageQuality, Judges
 from mlbench_stable_diffusion_xl.architecture import OFFICIAL, SCHEDULER
-from mlbench_stable_diffusion_xl.captions import OFFICIAL_CAPTIONS, read_captions
+from mlbench_stable_diffusion_xl.calibration import PROMPTS, denoiser_calls
+from mlbench_stable_diffusion_xl.captions import CALIBRATION_CAPTIONS, OFFICIAL_CAPTIONS, read_captions
 from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
 from mlbench_stable_diffusion_xl.dataset import Prompts, RandomPrompts, draw_latents, read_latents
 from mlbench_stable_diffusion_xl.device_form import DeviceForm
@@ -92,7 +93,15 @@ class FullProfile(UserFilesProfile[OfficialFiles]):
 
     def graphs(self, weights: Weights) -> Mapping[str, Graph]:
         """Return the four graphs, with the user's weights or random ones."""
-        return random_graphs(OFFICIAL) if weights is Weights.RANDOM else build_graphs(self.checkpoint)
+        if weights is Weights.RANDOM:
+            return random_graphs(OFFICIAL)
+        return build_graphs(self.checkpoint, self._calibration_inputs if self.options.calibration else None)
+
+    def _calibration_inputs(self, graphs: Mapping[str, Graph]) -> Iterator[Mapping[str, np.ndarray]]:
+        assert self.options.calibration is not None
+        captions = read_captions(Path(self.options.calibration), count=CALIBRATION_CAPTIONS)
+        prompts = self.checkpoint.token_ids(captions.texts[:PROMPTS])
+        return denoiser_calls(self.program.constants, graphs, [*prompts], self.options.calibration_steps)
 
     @property
     def program(self) -> TextToImage:
@@ -150,4 +159,4 @@ JUDGE_PATHS = {
     "inception": "the FID network's weights",
     "clip": "CLIP's weights",
 }
-PATHS_OF_TRAINED = ("data", "weights", *JUDGE_PATHS)
+PATHS_OF_TRAINED = ("data", "calibration", "weights", *JUDGE_PATHS)

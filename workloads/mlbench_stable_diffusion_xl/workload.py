@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+from annotated_types import Ge, Le
 
 from mlbench import Variant
 from mlbench.toolkit import ProfiledWorkload
@@ -22,6 +24,10 @@ class StableDiffusionXLOptions:
 
     data: Path | None = None
     """captions_source.tsv, or COCO's own captions_val2014.json to select from."""
+    calibration: Path | None = None
+    """captions_train2014.json, from which the official 500 are chosen, or these as a caption file; needed for int8."""
+    calibration_steps: Annotated[int, Ge(1), Le(20)] = 20
+    """Steps of each caption whose activations are seen for int8; submitters of v4.1 took the first 8."""
     weights: Path | None = None
     """The folder of the diffusers pipeline, or MLCommons' archive unpacked."""
     latents: Path | None = None

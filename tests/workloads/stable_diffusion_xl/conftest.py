@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mlbench_recipes.reference_scores import executable
 from mlbench_recipes.stable_diffusion_xl import recipe
 from mlbench_stable_diffusion_xl.architecture import SCHEDULER
 
 from mlbench import Graph
+from mlbench.toolkit import in_torch
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def compiled() -> Iterator[Any]:
     """Turns graphs into executables that call their torch modules."""
 
     def executables(graphs: Mapping[str, Graph]) -> Mapping[str, Any]:
-        return {name: executable(graph) for name, graph in graphs.items()}
+        return {name: in_torch(graph) for name, graph in graphs.items()}
 
     yield executables
 
