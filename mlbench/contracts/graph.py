@@ -88,6 +88,8 @@ class Graph(ABC):
     """Whether state has the types of its specs at any precision, for numbers that need their digits."""
     unquantized: tuple[str, ...] = ()
     """Parts that stay in floating point where the graph is quantised: each is in the names of their weights."""
+    calibration_id: str = ""
+    """Tells calibration inputs from others that begin alike: a file that was quantised by these is kept under it."""
     is_used_once: bool = False
     """Whether the graph is used once, as a damaged copy is: files that take long to make are not worth caching."""
 

@@ -23,7 +23,7 @@ class WrappedGraph(Graph):
         self.wrapped = graph
         self.name, self.inputs, self.outputs, self.state = graph.name, graph.inputs, graph.outputs, graph.state
         self.state_keeps_types = graph.state_keeps_types
-        self.unquantized = graph.unquantized
+        self.unquantized, self.calibration_id = graph.unquantized, graph.calibration_id
         self.is_used_once = self.is_used_once or graph.is_used_once
 
     def module(self) -> torch.nn.Module:

@@ -82,8 +82,8 @@ def quantize_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
     }
     data = CalibrationInputs(first, inputs)
     kept = graph.unquantized
-    if kept:
-        made_from["unquantized"] = kept
+    if kept or graph.calibration_id:
+        made_from |= {"unquantized": [*kept], "calibration_id": graph.calibration_id}
     make = partial(_quantize_by_calibration, data=data, scheme=scheme, per_channel=per_channel, kept=kept)
     return _build_file(graph, scheme, made_from, make)
 

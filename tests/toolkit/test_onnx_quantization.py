@@ -55,6 +55,13 @@ def test_what_tensorrt_takes_has_its_zero_at_zero_and_no_integer_weights(scheme,
     assert weights and all(tensor.data_type == onnx.TensorProto.FLOAT for tensor in weights)
 
 
+def test_inputs_that_begin_as_others_do_give_a_file_of_their_own():
+    graph = reference_graphs()[0].graph
+    file = quantize_onnx(graph, Scheme.UNSIGNED, per_channel=True)
+    graph.calibration_id = "another list"
+    assert quantize_onnx(graph, Scheme.UNSIGNED, per_channel=True) != file
+
+
 def test_fp8s_largest_value_stands_for_what_was_int8s():
     files = [
         quantize_onnx(reference_graphs()[0].graph, scheme, per_channel=False)

@@ -35,6 +35,11 @@ def denoiser_calls(
         yield from program.calls
 
 
+def calibration_id(steps: int) -> str:
+    """Tell calls of so many steps of each prompt from others."""
+    return f"{steps} steps of {PROMPTS} prompts"
+
+
 class _EnoughStepsError(Exception):
     """Ends a denoising that nothing more is wanted of."""
 

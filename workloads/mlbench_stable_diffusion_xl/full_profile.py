@@ -13,7 +13,7 @@ from mlbench import Graph, Target, UsageError, Weights
 from mlbench.toolkit import UserFilesProfile, check_files, list_deviations
 from mlbench_stable_diffusion_xl.accuracy import OFFICIAL_CLIP, OPENAI_SHA256, ImageQuality, Judges
 from mlbench_stable_diffusion_xl.architecture import OFFICIAL, SCHEDULER
-from mlbench_stable_diffusion_xl.calibration import PROMPTS, denoiser_calls
+from mlbench_stable_diffusion_xl.calibration import PROMPTS, calibration_id, denoiser_calls
 from mlbench_stable_diffusion_xl.captions import CALIBRATION_CAPTIONS, OFFICIAL_CAPTIONS, read_captions
 from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
 from mlbench_stable_diffusion_xl.dataset import Prompts, RandomPrompts, draw_latents, read_latents
@@ -95,7 +95,10 @@ class FullProfile(UserFilesProfile[OfficialFiles]):
         """Return the four graphs, with the user's weights or random ones."""
         if weights is Weights.RANDOM:
             return random_graphs(OFFICIAL)
-        return build_graphs(self.checkpoint, self._calibration_inputs if self.options.calibration else None)
+        if not self.options.calibration:
+            return build_graphs(self.checkpoint)
+        steps = calibration_id(self.options.calibration_steps)
+        return build_graphs(self.checkpoint, self._calibration_inputs, calibration_id=steps)
 
     def _calibration_inputs(self, graphs: Mapping[str, Graph]) -> Iterator[Mapping[str, np.ndarray]]:
         assert self.options.calibration is not None

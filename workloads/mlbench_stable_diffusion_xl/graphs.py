@@ -79,10 +79,12 @@ Calibrate = Callable[[Mapping[str, Graph]], Iterator[Mapping[str, "np.ndarray"]]
 """Yields inputs of the denoiser, given all graphs."""
 
 
-def build_graphs(checkpoint: Checkpoint, calibrate: Calibrate | None = None) -> Mapping[str, Graph]:
+def build_graphs(
+    checkpoint: Checkpoint, calibrate: Calibrate | None = None, *, calibration_id: str = ""
+) -> Mapping[str, Graph]:
     """Return the four graphs with the weights of a checkpoint, which are read when a backend asks for a module."""
     configs = {part: checkpoint.config(part) for part in CONFIG_OF.values()}
-    return _graphs(configs, checkpoint.module, checkpoint.fingerprint, calibrate)
+    return _graphs(configs, checkpoint.module, checkpoint.fingerprint, calibrate, calibration_id)
 
 
 def random_graphs(configs: Configs, calibrate: Calibrate | None = None) -> Mapping[str, Graph]:
@@ -98,7 +100,8 @@ def _graphs(
     configs: Configs,
     module: Callable[[str], torch.nn.Module],
     fingerprint: Callable[[str], str],
-    calibrate: Calibrate | None,
+    calibrate: Calibrate | None = None,
+    calibration_id: str = "",
 ) -> Mapping[str, Graph]:
     found: dict[str, Graph] = {}
 
@@ -110,7 +113,9 @@ def _graphs(
 
         kind: Callable[..., Graph] = FloatGraph
         if name == UNET:
-            kind = partial(DenoiserGraph, configs[part], calibrate=calibrate and partial(calibrate, found))
+            kind = partial(
+                DenoiserGraph, configs[part], calibration_id, calibrate=calibrate and partial(calibrate, found)
+            )
         elif name == VAE_DECODER and configs[part].get("force_upcast", True):
             kind = DecoderGraph
         return kind(name, inputs=inputs, outputs=outputs, build=build, fingerprint=f"{fingerprint(part)}-{name}")
@@ -160,9 +165,10 @@ class DenoiserGraph(ModuleGraph):
     unquantized = ("time_embedding", "add_embedding", "time_emb_proj", "conv_in", "conv_out", "conv_shortcut")
     """Source: what NVIDIA's Model Optimizer leaves out of Stable Diffusion XL in int8."""
 
-    def __init__(self, config: Mapping[str, Any], name: str, **made: Any) -> None:
+    def __init__(self, config: Mapping[str, Any], calibration_id: str, name: str, **made: Any) -> None:
         super().__init__(name, **made)
         self.config = config
+        self.calibration_id = calibration_id
 
 
 class FloatGraph(ModuleGraph):

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from mlbench import Graph, Precision, Target, Weights
 from mlbench.toolkit import ShippedProfile, WorkloadRules
 from mlbench_stable_diffusion_xl.accuracy import CLIP_SCORE, DIGIT_RATE, FID_SCORE, ImageQuality, Judges
-from mlbench_stable_diffusion_xl.calibration import PROMPTS, denoiser_calls
+from mlbench_stable_diffusion_xl.calibration import PROMPTS, calibration_id, denoiser_calls
 from mlbench_stable_diffusion_xl.captions import read_captions
 from mlbench_stable_diffusion_xl.checkpoint import MODELS, Checkpoint
 from mlbench_stable_diffusion_xl.dataset import Prompts, read_latents
 from mlbench_stable_diffusion_xl.device_form import DeviceForm
 from mlbench_stable_diffusion_xl.digits import all_captions
 from mlbench_stable_diffusion_xl.graphs import Sizes, build_graphs, random_graphs
-from mlbench_stable_diffusion_xl.program import TextToImage, constants_of
+from mlbench_stable_diffusion_xl.program import STEPS, TextToImage, constants_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,7 +96,7 @@ class MiniProfile(ShippedProfile):
         checkpoint = self.checkpoint
         if weights is Weights.RANDOM:
             return random_graphs({part: checkpoint.config(part) for part in MODELS}, self._calibration_inputs)
-        return build_graphs(checkpoint, self._calibration_inputs)
+        return build_graphs(checkpoint, self._calibration_inputs, calibration_id=calibration_id(STEPS))
 
     def _calibration_inputs(self, graphs: Mapping[str, Graph]) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield the denoiser's inputs for some captions that are not scored."""
