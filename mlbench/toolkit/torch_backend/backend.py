@@ -99,14 +99,12 @@ class TorchBackend(GraphBackend):
         self, graph: Graph, module: torch.nn.Module, device: torch.device, dtype: torch.dtype
     ) -> Executable | Any:
         """Return a graph compiled ahead of time; eager where that fails or was measured to be no faster."""
-        import torch
-
         options = self.options
         # the compiler may change the module it gets
         eager = partial(_executable, graph.module, graph, device, dtype, replace(options, compile=False))
         try:
             compiled = _executable(lambda: module, graph, device, dtype, replace(options, compile=True))
-            conditions = [torch.get_num_threads(), options.channels_last]
+            conditions = {"channels_last": options.channels_last}
             self._why_eager[graph.name] = "" if graph.state else why_slower(graph, conditions, eager, compiled)
         except (GraphError, UnavailableError) as error:
             self._why_eager[graph.name] = error.message

@@ -59,7 +59,7 @@ def why_slower(graph: Graph, conditions: Any, eager: Callable[[], Executable], c
 
     Args:
         graph: whose usual sizes are timed.
-        conditions: a JSON value of what decides their speeds, beside the graph and the processor.
+        conditions: a JSON value of what decides their speeds, beside the graph, the processor and threads.
         eager: makes the form that is not compiled.
         compiled: the other.
     """
@@ -82,10 +82,20 @@ def why_slower(graph: Graph, conditions: Any, eager: Callable[[], Executable], c
 
 
 def _gain(eager: Callable[[], object], compiled: Callable[[], object]) -> float:
-    """Return how many times as fast the second is, as the median of rounds in which both took their turn."""
-    eager(), compiled()  # the first calls allocate
-    ratios: list[float] = []
-    started_s = time.perf_counter()
-    while not ratios or time.perf_counter() < started_s + _BUDGET_S:
-        ratios.append(run_for(compiled, _TRY_S, owns_core=True) / run_for(eager, _TRY_S, owns_core=True))
-    return median(ratios)
+    """Return how many times as fast the second is, as the median of rounds in which both took their turn.
+
+    On one thread: several wait for each other where other work has a processor, which may cost either form its speed.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        eager(), compiled()  # the first calls allocate
+        ratios: list[float] = []
+        started_s = time.perf_counter()
+        while not ratios or time.perf_counter() < started_s + _BUDGET_S:
+            ratios.append(run_for(compiled, _TRY_S, owns_core=True) / run_for(eager, _TRY_S, owns_core=True))
+        return median(ratios)
+    finally:
+        torch.set_num_threads(threads)
