@@ -70,7 +70,7 @@ class CompiledGraph:
     def __init__(self, graph: Graph, file: Path, core: openvino.Core, settings: DeviceSettings) -> None:
         """Compile the model for all shapes; raises RuntimeError where OpenVINO cannot."""
         self._core, self._settings = core, settings
-        self._model = core.read_model(file)
+        self._model = with_embedding_bags(core.read_model(file))
         self._inputs = (*graph.inputs, *graph.state)
         self._outputs = [*(spec.name for spec in graph.outputs), *(spec.name + NEXT for spec in graph.state)]
         compiled = self._compile(self._model)
@@ -107,3 +107,31 @@ class CompiledGraph:
             # pinned, the threads of every worker would have the same cores
             found |= {"INFERENCE_NUM_THREADS": self._settings.threads, "ENABLE_CPU_PINNING": False, "NUM_STREAMS": 1}
         return self._core.compile_model(model, self._settings.device, found)
+
+
+def with_embedding_bags(model: openvino.Model) -> openvino.Model:
+    """Return a model whose sums of a table's rows are one operator each, with the same sums to the last bit.
+
+    ONNX has no such operator: a file holds the transpose of the indices, the rows that they name, and the sum of these.
+    """
+    from openvino import opset15
+
+    for total in model.get_ordered_ops():
+        if total.get_type_name() != "ReduceSum" or total.get_attributes()["keep_dims"]:
+            continue
+        gather = total.input_value(0).get_node()
+        if gather.get_type_name() != "Gather" or gather.get_attributes()["batch_dims"]:
+            continue
+        indices = gather.input_value(1).get_node()
+        is_swap = indices.get_type_name() == "Transpose" and _constant(indices, 1) == [1, 0]
+        if is_swap and _constant(gather, 2) == _constant(total, 1) == [0]:
+            bags = opset15.embedding_bag_packed(gather.input_value(0), indices.input_value(0))
+            total.output(0).replace(bags.output(0))
+    model.validate_nodes_and_infer_types()
+    return model
+
+
+def _constant(node: openvino.Node, position: int) -> list[int] | None:
+    """Return an input of a node as a list; None if it is no constant."""
+    source = node.input_value(position).get_node()
+    return np.ravel(source.get_data()).tolist() if source.get_type_name() == "Constant" else None

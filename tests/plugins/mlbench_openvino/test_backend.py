@@ -12,7 +12,7 @@ from mlbench import Dim, GraphError, Precision, TensorSpec, UsageError
 onnx = pytest.importorskip("onnx")
 openvino = pytest.importorskip("openvino")
 
-from mlbench_openvino.compiled_graph import CompiledGraph, DeviceSettings  # noqa: E402 - it imports OpenVINO
+from mlbench_openvino.compiled_graph import CompiledGraph, DeviceSettings, with_embedding_bags  # noqa: E402 - it imports OpenVINO
 
 ON_CPU = DeviceSettings("CPU", "f32", threads=1)
 ROWS = Dim(name="rows", smallest=1, usual=8, largest=64)
@@ -134,3 +134,38 @@ def test_the_record_names_the_device_and_the_threads():
     assert facts.extra["threads"] == 3
     assert facts.extra["openvino"] == openvino.get_version()
     assert facts.extra["openvino_device"] == openvino.Core().get_property("CPU", "FULL_DEVICE_NAME")
+
+
+def sum_of_rows(path: Path, *, axis: int = 0, is_kept: int = 0) -> Path:
+    """Write the sum of the rows of a table that indices name, (rows, 5) -> (rows, 4), as torch exports it."""
+    helper, onnx_types = onnx.helper, onnx.TensorProto
+    table = np.random.default_rng(0).standard_normal((7, 4), dtype=np.float32)
+    constants = [onnx.numpy_helper.from_array(table, "table"), onnx.numpy_helper.from_array(np.array([axis]), "axes")]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["swapped"], perm=[1, 0]),
+        helper.make_node("Gather", ["table", "swapped"], ["found"], axis=0),
+        helper.make_node("ReduceSum", ["found", "axes"], ["y"], keepdims=is_kept),
+    ]
+    given = helper.make_tensor_value_info("x", onnx_types.INT64, ["rows", 5])
+    result = helper.make_tensor_value_info("y", onnx_types.FLOAT, None)
+    graph = helper.make_graph(nodes, "sums", [given], [result], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_the_sum_of_a_tables_rows_becomes_one_operator_with_the_same_bits(tmp_path):
+    file = sum_of_rows(tmp_path / "sums.onnx")
+    indices = np.random.default_rng(1).integers(0, 7, (6, 5))
+    plain = openvino.Core().read_model(file)
+    bags = with_embedding_bags(openvino.Core().read_model(file))
+    assert [each.get_type_name() for each in bags.get_ops()].count("EmbeddingBagPacked") == 1
+    one, other = (openvino.compile_model(model, "CPU")(indices)[0] for model in (plain, bags))
+    assert one.shape == (6, 4)
+    assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("changes", [{"axis": 1}, {"is_kept": 1}])
+def test_other_sums_stay_as_they_are(tmp_path, changes):
+    model = with_embedding_bags(openvino.Core().read_model(sum_of_rows(tmp_path / "sums.onnx", **changes)))
+    assert "EmbeddingBagPacked" not in [each.get_type_name() for each in model.get_ops()]
