@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import logging
 import weakref
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Le
 
-from mlbench import GenerationProgram, Transform, UsageError
+from mlbench import GenerationProgram, Precision, Transform, UsageError
 from mlbench.toolkit import TransformedGraph, build_once, tracing_versions
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Smooth(Transform):
         done: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         graphs = {
             name: TransformedGraph(graph, self, partial(self._smooth, graph, calibration, done))
+            if graph.precision(Precision.INT8) is Precision.INT8
+            else graph  # stays in floating point
             for name, graph in model.graphs.items()
         }
         origin = f"{texts} texts that the model writes" if texts else "the calibration list"
@@ -95,7 +98,8 @@ class Smooth(Transform):
             return
         done.add(whole)
         made_from = {
-            "model": [graph.fingerprint, "" if self.options.texts else graph.name],
+            "model": graph.fingerprint,
+            "data": [] if self.options.texts else _identity(graph, calibration),
             "by": self.text,
             "versions": tracing_versions(graph, __name__),
         }
@@ -152,6 +156,13 @@ class Smooth(Transform):
         of_weights = torch.stack([each.abs().amax(dim=0) for each in weights]).amax(dim=0).clamp(min=_SMALLEST)
         scale = largest**self.options.strength / of_weights ** (1 - self.options.strength)
         return torch.where(largest > 0, scale.clamp(min=_SMALLEST), 1.0)
+
+
+def _identity(graph: Graph, calibration: Calibration) -> list[str]:
+    """Return what tells a graph's calibration inputs from those of another list."""
+    first = next(calibration.inputs(graph.name), {})
+    digests = (hashlib.sha256(array.tobytes()).hexdigest() for array in first.values())
+    return [graph.name, graph.calibration_id, *digests]
 
 
 def _read_scales(folder: Path) -> Iterator[tuple[str, list[str], torch.Tensor]]:

@@ -154,13 +154,22 @@ def test_a_model_without_the_data_that_is_asked_for_is_refused(name, options, wo
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [("resnet50", "linear layers alone read the output of no norm in graph"), ("stable-diffusion-xl", "has none")],
+    ("name", "has_list", "words"),
+    [("resnet50", True, "linear layers alone read the output of no norm in graph"), ("bert", False, "has none")],
 )
-def test_a_model_without_such_a_norm_or_list_is_refused_when_it_loads(name, words):
-    _, smooth = smoothed(name)
+def test_a_model_without_such_a_norm_or_list_is_refused_when_it_loads(name, has_list, words, monkeypatch):
+    model, smooth = smoothed(name)
+    (graph,) = model.graphs.values()
+    if not has_list:
+        monkeypatch.setattr(graph, "_calibrate", lambda: iter(()))
     with pytest.raises(UsageError, match=words):
-        next(iter(smooth.graphs.values())).module()
+        smooth.graphs[graph.name].module()
+
+
+@pytest.mark.slow
+def test_graphs_that_stay_in_floating_point_are_left_as_they_are():
+    model, smooth = smoothed("stable-diffusion-xl")
+    assert {name for name, graph in smooth.graphs.items() if graph is not model.graphs[name]} == {"unet"}
 
 
 def test_ranges_of_the_official_list_stay_in_the_closed_division(plugins):
@@ -170,3 +179,13 @@ def test_ranges_of_the_official_list_stay_in_the_closed_division(plugins):
 
     assert division("bert", "smooth") is not Division.OPEN
     assert division("gptj", "smooth:0.5:128") is Division.OPEN
+
+
+@pytest.mark.slow
+def test_another_list_of_the_same_model_gives_scales_of_its_own(monkeypatch):
+    model, smooth = smoothed("bert")
+    (graph,) = model.graphs.values()
+    inputs, of_all = [*graph.calibration()], smooth.graphs[graph.name].module().state_dict()
+    monkeypatch.setattr(graph, "_calibrate", lambda: iter(inputs[-1:]))
+    other = smooth.graphs[graph.name].module().state_dict()
+    assert not all(map(torch.equal, of_all.values(), other.values()))
