@@ -15,6 +15,9 @@ from mlbench.toolkit import has_batches
 MOST_SIZES = 12
 """Sizes of batches with a model each: the powers of two up to the largest batch that counts, and some more."""
 
+_CHOOSING = ("Transpose", "VariadicSplit", "Split", "StridedSlice", "Slice", "Convert")
+"""Operators that change no integer."""
+
 MOST_WEIGHT_BYTES = 2**29
 """Limit of the weights in the models of all sizes, each of which has a copy of them."""
 
@@ -69,8 +72,8 @@ class CompiledGraph:
 
     def __init__(self, graph: Graph, file: Path, core: openvino.Core, settings: DeviceSettings) -> None:
         """Compile the model for all shapes; raises RuntimeError where OpenVINO cannot."""
-        self._core, self._settings = core, settings
-        self._model = with_embedding_bags(core.read_model(file))
+        self._core, self._settings, self._file = core, settings, file
+        self._model, self._has_bags = with_embedding_bags(core.read_model(file))
         self._inputs = (*graph.inputs, *graph.state)
         self._outputs = [*(spec.name for spec in graph.outputs), *(spec.name + NEXT for spec in graph.state)]
         compiled = self._compile(self._model)
@@ -86,8 +89,16 @@ class CompiledGraph:
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in memory of their own."""
         arrays = {spec.name: np.require(inputs[spec.name], requirements=("C", "W")) for spec in self._inputs}
+        if self._has_bags and any(array.dtype.kind == "i" and (array < 0).any() for array in arrays.values()):
+            self._do_without_bags()
         found = self._request(len(arrays[self._inputs[0].name])).compute(arrays)
         return dict(zip(self._outputs, found, strict=True))
+
+    def _do_without_bags(self) -> None:
+        """Compile the file as it is: a bag does not count indices below 0 from the end, as ONNX does."""
+        self._model, self._has_bags = self._core.read_model(self._file), False
+        self._sizes.clear()
+        self._open = _Request(self._compile(self._model))
 
     def _request(self, rows: int) -> _Request:
         """Return the model of this number of rows, made now where it has room and is one that the warm-up runs."""
@@ -109,13 +120,16 @@ class CompiledGraph:
         return self._core.compile_model(model, self._settings.device, found)
 
 
-def with_embedding_bags(model: openvino.Model) -> openvino.Model:
-    """Return a model whose sums of a table's rows are one operator each, with the same sums to the last bit.
+def with_embedding_bags(model: openvino.Model) -> tuple[openvino.Model, bool]:
+    """Return a model whose sums of a table's rows are one operator each, and whether there are some.
+
+    The sums are the same to the last bit.
 
     ONNX has no such operator: a file holds the transpose of the indices, the rows that they name, and the sum of these.
     """
     from openvino import opset15
 
+    count = 0
     for total in model.get_ordered_ops():
         if total.get_type_name() != "ReduceSum" or total.get_attributes()["keep_dims"]:
             continue
@@ -124,11 +138,19 @@ def with_embedding_bags(model: openvino.Model) -> openvino.Model:
             continue
         indices = gather.input_value(1).get_node()
         is_swap = indices.get_type_name() == "Transpose" and _constant(indices, 1) == [1, 0]
-        if is_swap and _constant(gather, 2) == _constant(total, 1) == [0]:
+        if is_swap and _is_given(indices) and _constant(gather, 2) == _constant(total, 1) == [0]:
             bags = opset15.embedding_bag_packed(gather.input_value(0), indices.input_value(0))
             total.output(0).replace(bags.output(0))
+            count += 1
     model.validate_nodes_and_infer_types()
-    return model
+    return model, count > 0
+
+
+def _is_given(node: openvino.Node) -> bool:
+    """Return whether a node has integers of an input of the model, and no others."""
+    while node.get_type_name() in _CHOOSING:
+        node = node.input_value(0).get_node()
+    return bool(node.get_type_name() == "Parameter" and node.get_element_type().is_integral())
 
 
 def _constant(node: openvino.Node, position: int) -> list[int] | None:

@@ -158,7 +158,8 @@ def test_the_sum_of_a_tables_rows_becomes_one_operator_with_the_same_bits(tmp_pa
     file = sum_of_rows(tmp_path / "sums.onnx")
     indices = np.random.default_rng(1).integers(0, 7, (6, 5))
     plain = openvino.Core().read_model(file)
-    bags = with_embedding_bags(openvino.Core().read_model(file))
+    bags, has_bags = with_embedding_bags(openvino.Core().read_model(file))
+    assert has_bags
     assert [each.get_type_name() for each in bags.get_ops()].count("EmbeddingBagPacked") == 1
     one, other = (openvino.compile_model(model, "CPU")(indices)[0] for model in (plain, bags))
     assert one.shape == (6, 4)
@@ -167,5 +168,16 @@ def test_the_sum_of_a_tables_rows_becomes_one_operator_with_the_same_bits(tmp_pa
 
 @pytest.mark.parametrize("changes", [{"axis": 1}, {"is_kept": 1}])
 def test_other_sums_stay_as_they_are(tmp_path, changes):
-    model = with_embedding_bags(openvino.Core().read_model(sum_of_rows(tmp_path / "sums.onnx", **changes)))
+    model, has_bags = with_embedding_bags(openvino.Core().read_model(sum_of_rows(tmp_path / "sums.onnx", **changes)))
+    assert not has_bags
     assert "EmbeddingBagPacked" not in [each.get_type_name() for each in model.get_ops()]
+
+
+def test_indices_that_count_from_the_end_are_taken_as_onnx_has_them(tmp_path):
+    """An embedding bag refuses them; the table is that of `sum_of_rows`."""
+    graph = graph_of(sum_of_rows(tmp_path / "sums.onnx"), sizes=(5,))
+    compiled = CompiledGraph(graph, graph.onnx(), openvino.Core(), ON_CPU)
+    table = np.random.default_rng(0).standard_normal((7, 4), dtype=np.float32)
+    for indices in ([[0, 1, 2, 3, 4]], [[0, 1, 2, 3, -1]], [[5, 1, 2, 3, 4]]):
+        found = compiled({"x": np.array(indices)})["y"]
+        np.testing.assert_allclose(found, table[indices].sum(axis=1), rtol=1e-6)
