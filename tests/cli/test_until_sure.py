@@ -282,7 +282,7 @@ def test_two_suites_are_measured_for_real_until_the_slower_one_is_known(tmp_path
 
 @pytest.mark.thorough("command line")
 def test_two_real_backends_are_measured_until_it_is_known_or_the_time_is_over(tmp_path):
-    """Whichever is faster here: the answer is by interleaved runs, or says what more time would show."""
+    """Whichever is faster here: the answer is by interleaved runs, or says what more time or processor time shows."""
     results = tmp_path / "results"
     words = ["run", "resnet50", "--backend", "pytorch", "--backend", "onnxruntime", "--scenario", "SingleStream"]
     ask = [*words, "--no-accuracy", "--until-sure", "--budget", "3m", "--results", str(results)]
@@ -291,7 +291,8 @@ def test_two_real_backends_are_measured_until_it_is_known_or_the_time_is_over(tm
     turns = len(list((results / ".in-turns").glob("2*"))) // 2
     assert turns >= 3
     assert f", by {turns} pairs of interleaved runs" in done.stdout
-    assert ("one more hour is about" in done.stdout) == ("or not the faster one" in done.stdout)
+    if "so processor time decided" not in done.stdout:  # which says nothing about latencies
+        assert ("one more hour is about" in done.stdout) == ("or not the faster one" in done.stdout)
 
 
 def test_without_the_other_mlbench_regress_has_nothing_to_measure_with(mlbench):
