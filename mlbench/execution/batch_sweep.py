@@ -53,10 +53,9 @@ def neighbours(data: Sequence[Any], size: int, count: int = 1) -> Batches:
     return [list(islice(cycle(data[start:]), size)) for start in starts]
 
 
-def mixture(data: Sequence[Any], size: int, count: int = 1) -> Batches:
-    """Return batches of samples of all lengths, spread evenly: those of a run that takes samples as they come."""
-    spread = [data[(2 * place + 1) * len(data) // (2 * size * count)] for place in range(size * count)]
-    return [spread[place::count] for place in range(count)]
+def mixture(data: Sequence[Any], size: int) -> Batches:
+    """Return a batch of samples of all lengths, spread evenly: that of a run that takes samples as they come."""
+    return [[data[(2 * place + 1) * len(data) // (2 * size)] for place in range(size)]]
 
 
 def choose_batch(  # noqa: PLR0913 - what is tried, and how
@@ -103,7 +102,8 @@ class _Sweep:
         """Time ever larger batches, until they are clearly slower or too slow."""
         size = 1
         while size <= largest:
-            seconds = _best_seconds(partial(self._seconds, self._cut(self._data, size)), longest_s)
+            batches = self._cut(self._data, size)
+            seconds = _best_seconds(partial(self._seconds, batches), longest_s, len(batches))
             if size > 1 and seconds > longest_s:
                 break
             self._first[size] = self._workers * size / seconds
@@ -158,8 +158,8 @@ def _is_settled(chosen: Sequence[int]) -> bool:
     return len(chosen) >= _MOST_ROUNDS or (len(chosen) >= _AGREEING and len(set(chosen[-_AGREEING:])) == 1)
 
 
-def _best_seconds(run_s: Callable[[float], float], longest_s: float) -> float:
-    """Return the least time of a batch in some tries, each as long as ``run_s`` is asked for and a batch at least.
+def _best_seconds(run_s: Callable[[float], float], longest_s: float, batches: int) -> float:
+    """Return the least time of a batch in some tries, each as long as ``run_s`` is asked for and all batches at least.
 
     The first call may allocate: where the next is as long, it is a try too.
     """
@@ -171,7 +171,7 @@ def _best_seconds(run_s: Callable[[float], float], longest_s: float) -> float:
         fastest = min(fastest, run_s(_TRY_S))
         tries += 1
         is_long = fastest > longest_s or time.perf_counter() - started > _LONG_TRIES_S
-        if fastest > 1 or (tries > 1 and is_long) or min(first, fastest) > _LONG_TRIES_S / 2:
+        if fastest > 1 or (tries > 1 and is_long) or batches * min(first, fastest) > _LONG_TRIES_S / 2:
             break
     return min(first, fastest)
 

@@ -93,15 +93,14 @@ class ComposedEngine(Engine):
         if self._plan.batch == "auto":
             for thread, graphs in zip(self._threads, self._graphs, strict=True):  # in turn: a first call may initialise
                 thread.submit(self._program.run, data[:1], graphs).result()
-            cut = neighbours if self._plan.batching == "bucketed" else mixture
-            count = 1 if self._are_alike(data) else _LENGTHS
+            several = partial(neighbours, count=1 if self._are_alike(data) else _LENGTHS)
             self._sweep = choose_batch(
                 self._run_on_all,
                 data,
                 self._plan.largest_batch,
                 longest_s=self._plan.longest_batch_ms / 1000 or math.inf,
                 workers=len(self._threads),
-                cut=partial(cut, count=count),
+                cut=several if self._plan.batching == "bucketed" else mixture,
             )
             self._batch = self._queue.batch = self._sweep.batch
             rates = {size: round(rate) for size, rate in self._sweep.rates.items()}

@@ -227,8 +227,6 @@ def test_several_batches_come_from_all_lengths():
     assert neighbours(lengths, 8, 3) == [[10] * 8, [20] * 8, [90] * 8]
     assert neighbours(lengths, 200, 3) == [lengths * 2] * 3
     assert neighbours([1, 2, 3], 2, 3) == [[1, 2], [1, 2], [2, 3]]
-    assert mixture(lengths, 1, 3) == [[10], [20], [90]]
-    assert mixture(lengths, 2, 3) == [[10, 20], [10, 90], [20, 90]]
 
 
 def test_a_small_batch_is_not_chosen_where_each_change_of_shape_costs(monkeypatch):
