@@ -25,14 +25,12 @@ _AGREEING = 3
 _MOST_ROUNDS = 9
 _ROUNDS_BUDGET_S = 2.0
 
-Batches = Sequence[Sequence[Any]]
+Run = Callable[[Sequence[Any], float], float]
+"""Runs a batch on all workers at the same time, each over and over by itself for so many seconds and once at least;
+returns the batches per second of all."""
 
-Run = Callable[[Batches, float], float]
-"""Runs batches on all workers at the same time, each worker one after another, over and over for so many seconds and
-all once at least; returns the batches per second of all workers."""
-
-Cut = Callable[[Sequence[Any], int], Batches]
-"""Takes some batches of a size from samples that are sorted by length."""
+Cut = Callable[[Sequence[Any], int], list[Any]]
+"""Takes a batch of a size from samples that are sorted by length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +44,15 @@ class BatchChoice:
     """How many rounds of measurements would have chosen each size: one size alone, if the choice is sure."""
 
 
-def neighbours(data: Sequence[Any], size: int, count: int = 1) -> Batches:
-    """Return batches of samples of similar length, from places spread evenly: those of a run that sorts its samples."""
-    last = max(0, len(data) - size)
-    starts = (min(max(0, (2 * place + 1) * len(data) // count - size) // 2, last) for place in range(count))
-    return [list(islice(cycle(data[start:]), size)) for start in starts]
+def neighbours(data: Sequence[Any], size: int) -> list[Any]:
+    """Return samples of similar length, from the middle: a batch of a run that sorts what it batches."""
+    start = max(0, (len(data) - size) // 2)
+    return list(islice(cycle(data[start:] or data), size))
 
 
-def mixture(data: Sequence[Any], size: int) -> Batches:
-    """Return a batch of samples of all lengths, spread evenly: that of a run that takes samples as they come."""
-    return [[data[(2 * place + 1) * len(data) // (2 * size)] for place in range(size)]]
+def mixture(data: Sequence[Any], size: int) -> list[Any]:
+    """Return samples of all lengths, spread evenly: a batch of a run that takes samples as they come."""
+    return [data[(2 * place + 1) * len(data) // (2 * size)] for place in range(size)]
 
 
 def choose_batch(  # noqa: PLR0913 - what is tried, and how
@@ -83,7 +80,6 @@ def choose_batch(  # noqa: PLR0913 - what is tried, and how
         longest_s: no batch takes longer, but for the smallest.
         workers: on how many it runs.
         cut: which samples are a batch: such as the run will batch, since one long sample makes a whole batch long.
-            Where lengths differ, several: an engine may take longer for a shape that the last call did not have.
     """
     sweep = _Sweep(run, data, workers, cut)
     sweep.try_sizes(largest, longest_s)
@@ -102,8 +98,8 @@ class _Sweep:
         """Time ever larger batches, until they are clearly slower or too slow."""
         size = 1
         while size <= largest:
-            batches = self._cut(self._data, size)
-            seconds = _best_seconds(partial(self._seconds, batches), longest_s, len(batches))
+            batch = self._cut(self._data, size)
+            seconds = _best_seconds(partial(self._seconds, batch), longest_s)
             if size > 1 and seconds > longest_s:
                 break
             self._first[size] = self._workers * size / seconds
@@ -140,9 +136,9 @@ class _Sweep:
         found = self._first | {size: median(each) for size, each in rates.items()}
         return BatchChoice(batch=chosen[-1], rates=found, rounds=dict(sorted(Counter(chosen).items())))
 
-    def _seconds(self, batches: Batches, least_s: float) -> float:
+    def _seconds(self, batch: Sequence[Any], least_s: float) -> float:
         """Return the seconds that a batch takes on a worker, by a try that lasts so long at least."""
-        return self._workers / self._run(batches, least_s)
+        return self._workers / self._run(batch, least_s)
 
     def _rate(self, size: int) -> float:
         """Return the samples per second of a moment, whatever else happened in it."""
@@ -158,8 +154,8 @@ def _is_settled(chosen: Sequence[int]) -> bool:
     return len(chosen) >= _MOST_ROUNDS or (len(chosen) >= _AGREEING and len(set(chosen[-_AGREEING:])) == 1)
 
 
-def _best_seconds(run_s: Callable[[float], float], longest_s: float, batches: int) -> float:
-    """Return the least time of a batch in some tries, each as long as ``run_s`` is asked for and all batches at least.
+def _best_seconds(run_s: Callable[[float], float], longest_s: float) -> float:
+    """Return the least time of a batch in some tries, each as long as ``run_s`` is asked for and a batch at least.
 
     The first call may allocate: where the next is as long, it is a try too.
     """
@@ -171,7 +167,7 @@ def _best_seconds(run_s: Callable[[float], float], longest_s: float, batches: in
         fastest = min(fastest, run_s(_TRY_S))
         tries += 1
         is_long = fastest > longest_s or time.perf_counter() - started > _LONG_TRIES_S
-        if fastest > 1 or (tries > 1 and is_long) or batches * min(first, fastest) > _LONG_TRIES_S / 2:
+        if fastest > 1 or (tries > 1 and is_long) or min(first, fastest) > _LONG_TRIES_S / 2:
             break
     return min(first, fastest)
 

@@ -17,7 +17,7 @@ from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Sample
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.statistics import BatchStatistics
 from mlbench.errors import UsageError, describe_error
-from mlbench.execution.batch_sweep import BatchChoice, Batches, choose_batch, mixture, neighbours, run_for
+from mlbench.execution.batch_sweep import BatchChoice, choose_batch, mixture, neighbours, run_for
 from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
 from mlbench.execution.call_counts import CountedExecutable, merge_counts
 from mlbench.execution.generation.host_state import stateful
@@ -31,7 +31,6 @@ BATCHING = ("inline", "fixed", "bucketed", "dynamic")
 
 _USUAL_QUERY = 8  # MultiStream's
 _SLOW_S = 10.0
-_LENGTHS = 3  # batches of so many lengths are timed, one after another
 
 
 class ComposedEngine(Engine):
@@ -93,14 +92,14 @@ class ComposedEngine(Engine):
         if self._plan.batch == "auto":
             for thread, graphs in zip(self._threads, self._graphs, strict=True):  # in turn: a first call may initialise
                 thread.submit(self._program.run, data[:1], graphs).result()
-            several = partial(neighbours, count=1 if self._are_alike(data) else _LENGTHS)
+            cut = neighbours if self._plan.batching == "bucketed" else mixture
             self._sweep = choose_batch(
                 self._run_on_all,
                 data,
                 self._plan.largest_batch,
                 longest_s=self._plan.longest_batch_ms / 1000 or math.inf,
                 workers=len(self._threads),
-                cut=several if self._plan.batching == "bucketed" else mixture,
+                cut=cut,
             )
             self._batch = self._queue.batch = self._sweep.batch
             rates = {size: round(rate) for size, rate in self._sweep.rates.items()}
@@ -222,18 +221,14 @@ class ComposedEngine(Engine):
             counts.padding += padding
             counts.busy_ns += busy_ns
 
-    def _run_on_all(self, batches: Batches, seconds: float) -> float:
-        """Run batches on every worker as when many samples wait; see `batch_sweep.Run`."""
+    def _run_on_all(self, data: Sequence[Any], seconds: float) -> float:
+        """Run a batch on every worker as when many samples wait; see `batch_sweep.Run`."""
         begin = threading.Barrier(len(self._threads))  # one that began alone would have the device for itself
         owns_core = len(self._threads) <= usable_threads()
 
-        def run(graphs: Mapping[str, CountedExecutable]) -> None:
-            for data in batches:
-                self._program.run(data, graphs)
-
         def measure(graphs: Mapping[str, CountedExecutable]) -> float:
             begin.wait()
-            return len(batches) * run_for(partial(run, graphs), seconds, owns_core=owns_core)
+            return run_for(partial(self._program.run, data, graphs), seconds, owns_core=owns_core)
 
         running = [thread.submit(measure, each) for thread, each in zip(self._threads, self._graphs, strict=True)]
         return sum(each.result() for each in running)

@@ -57,12 +57,12 @@ def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: S
             cache.drop()  # its contents are not needed, and memory may not suffice for two
             cache.reserve(rows, length)
         # prompts of all lengths, as in a run: the longest decides how many columns a step looks at
-        cache.decode(np.zeros(rows, np.int64), np.repeat(mixture(positions, len(sequences))[0], decoding.beams))
+        cache.decode(np.zeros(rows, np.int64), np.repeat(mixture(positions, len(sequences)), decoding.beams))
 
     sweep = None
     if _is_open(plan):
         cache.drop()  # a backend that keeps no state copies the whole cache in each call
-        sweep = choose_batch(lambda parts, seconds: run_for(partial(decode, parts[0]), seconds), range(slots), slots)
+        sweep = choose_batch(lambda part, seconds: run_for(partial(decode, part), seconds), range(slots), slots)
         slots, rates = sweep.batch, {size: round(rate) for size, rate in sweep.rates.items()}
         logger.info("%d slots, of %s tokens/s; rounds that chose: %s", slots, rates, sweep.rounds)
         cache.drop()
