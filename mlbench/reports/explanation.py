@@ -77,10 +77,7 @@ def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
     if p99(record) != "-":
         yield f"p99 {p99(record)}", "99 % were answered within this time"
     if record.unchecked:
-        yield (
-            "not checked",
-            f"perhaps the speed of an engine that does not compute: {_why_unchecked(record)}",
-        )
+        yield "not checked", f"perhaps the speed of an engine that does not compute: {_why_unchecked(record)}"
     elif record.verdict.is_valid:
         held = sum(1 for rule in record.verdict.rules if rule.passed)
         yield "valid", f"{plural(held, 'rule')} passed: no reply missing, repeated, cached or invented"
