@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -132,7 +132,7 @@ class Smooth(Transform):
 
     def _calls(
         self, graph: Graph, calibration: Calibration, whole: torch.nn.Module
-    ) -> tuple[Any, Iterator[tuple[Any, ...]]]:
+    ) -> tuple[Any, Iterable[tuple[Any, ...]]]:
         """Return a network in fp32, and what to call it with."""
         import torch
 
@@ -147,7 +147,8 @@ class Smooth(Transform):
             reason = f"{self.text} takes ranges from a calibration list, and graph {graph.name} has none."
             raise UsageError(reason, hint="Leave it out.")
         network = copy.deepcopy(whole).float()
-        return network, (tuple(torch.from_numpy(each[name]) for name in names) for each in chain([first], inputs))
+        # made before the network is watched: a list's inputs may be computed, by torch too
+        return network, [tuple(torch.from_numpy(each[name]) for name in names) for each in chain([first], inputs)]
 
     def _scale(self, largest: torch.Tensor, weights: list[torch.Tensor]) -> torch.Tensor:
         """Return the scale of each channel: 1 where the calibration data had zeros alone."""
