@@ -97,7 +97,7 @@ class UntilSure:
         for cell in self.cells:
             if self._is_told(cell, comparisons) and (told := self._witnesses(cell, comparisons)):
                 verdicts = ", ".join(f"{each.measure} is {each.verdict}" for each in told)
-                self._echo(f"{cell.name}: a crowded machine, so processor time decided: {verdicts}.")
+                self._echo(f"{cell.name}: wall time varies too much here, so processor time decided: {verdicts}.")
         left = [cell for cell in self.cells if not self._is_told(cell, comparisons)]
         more = [cell for cell in left if not cell.why_lost and cell.id not in self._hopeless]
         for cell in left:
@@ -237,7 +237,8 @@ def maker_here(request: RunRequest, plugins: Plugins) -> Maker:
     """Return a request with this installation's way to make its runs."""
     resolved = resolve(request, plugins)
     return Maker(
-        request=resolved, run=lambda each: run_one(replace(resolved, tag=each.tag, repeat=each.repeat), plugins)
+        request=resolved,
+        run=lambda each: run_one(replace(resolved, tag=each.tag, repeat=each.repeat, partner=each.partner), plugins),
     )
 
 

@@ -28,6 +28,10 @@ class Measure:
     higher_is_better: bool
     kind: str = "speed"
     """The name of its `kinds.MeasureKind`."""
+    partner: str = ""
+    """Id of the run that it was measured side by side with; empty: by itself."""
+    ratio: float = 1.0
+    """The number divided by the partner's, as measured side by side."""
 
 
 def measures_of(record: RunRecord) -> Iterator[Measure]:

@@ -21,6 +21,18 @@ class Reading:
     duration_ns: int | None
     value: float | None
     """Its logarithm, signed so that more is better (`tested.signed_logarithm`); None where the run does not count."""
+    partner: str = ""
+    """Id of the run that it was measured side by side with; empty: by itself."""
+    apart: float = 0.0
+    """The difference to the partner's, as measured side by side: it repeats more closely than the two numbers do."""
+
+    def minus(self, other: Reading) -> float | None:
+        """Return the difference to another run's, side by side where it was measured; None where one is missing."""
+        if self.value is None or other.value is None:
+            return None
+        if self.partner == other.run_id:
+            return self.apart
+        return -other.apart if other.partner == self.run_id else self.value - other.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +82,7 @@ def odd_runs(sides: Readings, tested: Tested) -> Iterator[str]:
 def differences_of_pairs(sides: Readings) -> list[tuple[Reading, Reading, float]]:
     """Return interleaved runs by pair, and the difference of their logarithms; pairs with a failed run are left out."""
     pairs = pairs_in_turns(sides.again or sides.base, sides.new)
-    return [
-        (base, new, new.value - base.value) for base, new in pairs if base.value is not None and new.value is not None
-    ]
+    return [(base, new, apart) for base, new in pairs if (apart := new.minus(base)) is not None]
 
 
 def in_sessions(readings: Sequence[Reading]) -> list[Session]:

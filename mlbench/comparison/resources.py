@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from mlbench.comparison.measures import Measure
 from mlbench.records.machine.processor_time import FEW
@@ -40,7 +41,9 @@ def processor_time_of(record: RunRecord) -> Iterator[Measure]:
         against = " (against checksums)" if found.reference == "checksums" else ""
         few = f" of {found.samples}" if found.samples == FEW else ""
         name = f"{share}processor time per {found.unit}{few}{against}"
-        yield _amount(name, found.relative_ns, "ns", "processor time")
+        measure = _amount(name, found.relative_ns, "ns", "processor time")
+        beside = found.side_by_side
+        yield replace(measure, partner=beside.run_id, ratio=beside.ratio) if beside else measure
 
 
 def _memory(record: RunRecord) -> Iterator[Measure]:

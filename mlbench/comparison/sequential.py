@@ -31,6 +31,9 @@ PRECISION = 0.1
 """Precision of the differences to look for, in units of a pair's standard deviation: normal, of a variance of ten.
 From 0.03 to 1 it hardly matters (`benchmarks/until_sure.py`)."""
 
+UNSTEADY = 0.1
+"""Standard deviation of a pair's difference, as a share, beyond which wall time needs hundreds of turns to show 5 %."""
+
 MOST_TURNS = 10_000
 """More turns are never planned."""
 
@@ -217,12 +220,15 @@ def decisive_numbers(
 ) -> list[Judged]:
     """Return the numbers of a cell that have to have a verdict: its speeds, and those that are asked for.
 
-    On a crowded machine wall time is the neighbours': processor time decides there, if turns measured it and no
-    accelerator computes. Others have what verdict they then have.
+    Where wall time is the neighbours', processor time decides, if turns measured it and no accelerator computes: on a
+    crowded machine, and where the speeds of a pair differ much by themselves, as on a virtual one whose host is busy.
+    Others have what verdict they then have.
     """
     runs = [run for pair in pairs for run in pair]
     names = {speed.name for run in runs for speed in speeds_of(run)}
-    if is_crowded(runs) and all(run.processor_time and run.processor_time.covers == "all" for run in runs):
+    is_unsteady = any(each.spread.between > UNSTEADY for each in cell.speeds if _is_in_turns(each) and each.spread)
+    counts_all = all(run.processor_time and run.processor_time.covers == "all" for run in runs)
+    if counts_all and (is_unsteady or is_crowded(runs)):
         witnesses = {each.measure for each in cell.resources if each.kind == PROCESSOR_TIME.name and _is_in_turns(each)}
         names = witnesses or names
     return [each for each in cell.numbers if each.measure in names.union(asked)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlbench.comparison.comparability import knowing
 from mlbench.comparison.effect import Effect, is_bimodal
@@ -171,8 +171,13 @@ def _readings(name: str, sides: Sides, earlier: _Earlier, numbers: Numbers) -> R
 
     def read(record: RunRecord) -> Reading:
         found = numbers(record).get(name)
-        value = signed_logarithm(found.value, higher_is_better=found.higher_is_better) if found else None
-        return Reading(run_id=record.run_id, created=record.created, duration_ns=record.duration_ns, value=value)
+        own = Reading(run_id=record.run_id, created=record.created, duration_ns=record.duration_ns, value=None)
+        if found is None:
+            return own
+        value, apart = (
+            signed_logarithm(each, higher_is_better=found.higher_is_better) for each in (found.value, found.ratio)
+        )
+        return replace(own, value=value, partner=found.partner, apart=apart)
 
     return Readings(
         base=[*map(read, sides.base)],

@@ -12,7 +12,8 @@ import gc
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from mlbench.measurement.asking import Answers, ask
 from mlbench.measurement.evidence import ProcessorTime
 from mlbench.measurement.job import Job
 from mlbench.measurement.running_engine import typical_indices
+from mlbench.measurement.side_by_side import Listener, ProcessorTimeRequest, TurnsTaken, meet
 from mlbench.measurement.spot_contents import distance
 from mlbench.measurement.token_answers import LOG
 from mlbench.records.job_spec import JobSpec
@@ -74,12 +76,53 @@ class _Round:
     """Processor times of computations of the reference work, right after the samples."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmSamples:
+    """Samples that were computed a few times."""
+
+    pids: Sequence[int]
+    """Processes that compute them."""
+    threads_s: Mapping[int, float]
+    """Processor time of each thread so far."""
+    repeats: int
+    """Computations that take some milliseconds together."""
+    parts: int
+    """Samples, or tokens, of one computation."""
+
+
 class UncountedError(Exception):
     """The processor time was not counted, or what was counted is not that of the samples."""
 
 
-def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
+def count_processor_time(request: ProcessorTimeRequest, channel: Channel) -> ProcessorTime:
     """Return the processor time of a run's samples on its backend. Called in a fresh process, after the test.
+
+    Raises:
+        MlbenchError: as `Backend.engine` does.
+    """
+    try:
+        with counted_samples(request.spec, channel) as samples, meet(request) as partner:  # it waits, once it is met
+            record = samples.count()
+            together = partner.alternate(partial(samples.turn_ns, samples.begin())) if partner else None
+            return ProcessorTime(record=record.model_copy(update={"side_by_side": together}))
+    except UncountedError as error:
+        return ProcessorTime(reason=str(error))
+
+
+def answer_partner(request: ProcessorTimeRequest, channel: Channel) -> TurnsTaken:
+    """Compute alternately with the process of another run, as often as that asks. Called in a fresh process.
+
+    Raises:
+        MlbenchError: as `Backend.engine` does.
+        UncountedError: the answers are not those of the test.
+    """
+    with Listener(request.meeting) as listener, counted_samples(request.spec, channel) as samples:
+        return TurnsTaken(count=listener.answer(partial(samples.turn_ns, samples.begin())))
+
+
+@contextmanager
+def counted_samples(spec: JobSpec, channel: Channel) -> Iterator[CountedSamples]:
+    """Yield samples on a warm engine in this process, which may use one processor from now on.
 
     Raises:
         MlbenchError: as `Backend.engine` does.
@@ -91,16 +134,12 @@ def count_processor_time(spec: JobSpec, channel: Channel) -> ProcessorTime:
     model, dataset = job.model(), job.workload.dataset(job.variant)
     indices = typical_indices(dataset, _AT_A_TIME if _is_quick(job, threads) else FEW)
     dataset.load(indices)
-    try:
-        with engine_of(job.backend, model, _plan_of(job.plan, len(indices))) as engine:
-            engine.warm_up(Samples(list(range(len(indices))), indices, dataset))
-            gc.collect()
-            gc.freeze()
-            note = partial(channel.progress, STAGE)
-            samples = CountedSamples(engine, model, dataset, indices, job.backend.observe, job.folder, note)
-            return ProcessorTime(record=samples.count())
-    except UncountedError as error:
-        return ProcessorTime(reason=str(error))
+    with engine_of(job.backend, model, _plan_of(job.plan, len(indices))) as engine:
+        engine.warm_up(Samples(list(range(len(indices))), indices, dataset))
+        gc.collect()
+        gc.freeze()
+        note = partial(channel.progress, STAGE)
+        yield CountedSamples(engine, model, dataset, indices, job.backend.observe, job.folder, note)
 
 
 def _is_quick(job: Job, threads: int) -> bool:
@@ -135,19 +174,11 @@ class CountedSamples:
         Raises:
             UncountedError: it was not, or the form was another.
         """
-        pids = [each.pid for each in process_tree(os.getpid())]
-        answers, first_ns = self._time(pids)
-        if answers.lasted_ns > LONGEST_QUERY_S * 1e9 and first_ns > LONGEST_QUERY_S * 1e9:
-            raise UncountedError(f"{len(self.indices)} samples take {first_ns / 1e9:.0f} s on one processor")
-        self._check(answers)
-        before_s = _read_thread_times(pids)
-        warm_ns = first_ns if first_ns > _ROUND_NS else min(self._time(pids)[1] for _ in range(_WARM))
-        repeats = min(round(_ROUND_NS / max(warm_ns, 1)), _LONGEST_ROUND_NS // max(answers.lasted_ns, 1))
-        rounds = self._make_rounds(pids, max(1, repeats))
-        self._check_threads(pids, before_s, rounds)
-        parts = answers.tokens if isinstance(self.model.program, GenerationProgram) else len(self.indices)
+        begun = self.begin()
+        rounds = self._make_rounds(begun)
+        self._check_threads(begun, rounds)
         runtime = self.observe()
-        ns = fmean(each.samples_ns for each in rounds) / parts  # all: work that is done now and then is work
+        ns = fmean(each.samples_ns for each in rounds) / begun.parts  # all: work that is done now and then is work
         reference_ns = fmean(fmean(each.references_ns) for each in rounds)
         return ProcessorTimeRecord(
             ns=ns,
@@ -160,7 +191,30 @@ class CountedSamples:
             rounds=len(rounds),
         )
 
-    def _make_rounds(self, pids: Sequence[int], repeats: int) -> list[_Round]:
+    def begin(self) -> WarmSamples:
+        """Compute the samples a few times, check the answers, and return how to go on.
+
+        Raises:
+            UncountedError: they take too long, or the answers are not those of the test.
+        """
+        pids = [each.pid for each in process_tree(os.getpid())]
+        answers, first_ns = self._time(pids)
+        if answers.lasted_ns > LONGEST_QUERY_S * 1e9 and first_ns > LONGEST_QUERY_S * 1e9:
+            raise UncountedError(f"{len(self.indices)} samples take {first_ns / 1e9:.0f} s on one processor")
+        self._check(answers)
+        before_s = _read_thread_times(pids)
+        warm_ns = first_ns if first_ns > _ROUND_NS else min(self._time(pids)[1] for _ in range(_WARM))
+        repeats = min(round(_ROUND_NS / max(warm_ns, 1)), _LONGEST_ROUND_NS // max(answers.lasted_ns, 1))
+        parts = answers.tokens if isinstance(self.model.program, GenerationProgram) else len(self.indices)
+        return WarmSamples(pids=pids, threads_s=before_s, repeats=max(1, repeats), parts=parts)
+
+    def turn_ns(self, begun: WarmSamples) -> float:
+        """Compute the samples for some milliseconds; return the processor time per sample or token."""
+        self.note()
+        return fmean(self._time(begun.pids)[1] for _ in range(begun.repeats)) / begun.parts
+
+    def _make_rounds(self, begun: WarmSamples) -> list[_Round]:
+        pids, repeats = begun.pids, begun.repeats
         work, rounds = make_reference_work(), list[_Round]()
         until_s, spent_ns = time.monotonic() + _LONGEST_S, 0.0
         while len(rounds) < _LEAST_ROUNDS or spent_ns < _ENOUGH_NS:
@@ -197,8 +251,9 @@ class CountedSamples:
         if right < LEAST_RIGHT * len(found):
             raise UncountedError(f"{len(found) - right} of {len(found)} answers were not those of the test")
 
-    def _check_threads(self, pids: Sequence[int], before_s: Mapping[int, float], rounds: Sequence[_Round]) -> None:
+    def _check_threads(self, begun: WarmSamples, rounds: Sequence[_Round]) -> None:
         """Check that one thread computed: of several, all but one wait for the last."""
+        pids, before_s = begun.pids, begun.threads_s
         if [each.pid for each in process_tree(os.getpid())] != pids:
             raise UncountedError("its processes came and went")
         spent_s = {thread: each_s - before_s.get(thread, 0.0) for thread, each_s in _read_thread_times(pids).items()}

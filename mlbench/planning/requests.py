@@ -20,6 +20,7 @@ from mlbench.discovery.guard import call_plugin
 from mlbench.errors import PluginError, UnavailableError, UsageError
 from mlbench.execution.instances.resource_check import check_demand
 from mlbench.fetching.fetched_settings import fetched_settings
+from mlbench.records.job_spec import JobSpec
 from mlbench.records.origin_record import AuditRecord, ReplayRecord
 from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
 from mlbench.rules.official import Round, WorkloadRules, round_named
@@ -66,6 +67,8 @@ class RunRequest:
     """The nodes that answer its samples; None: this machine does."""
     is_probe: bool = False
     """Whether a search makes it, for its speed alone: the overhead is not measured."""
+    partner: JobSpec | None = None
+    """The stored other run of an interleaved pair: both engines compute side by side once this run is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,24 @@ class ResolvedRequest(RunRequest):
     """The compliance test that the run is; None: a run for a result."""
     replay: ReplayRecord | None = None
     """The run that it replays; None: it replays none."""
+
+    def spec(self, folder: Path) -> JobSpec:
+        """Return what its processes are asked, as far as the request alone says it; ``folder`` is the run's."""
+        return JobSpec(
+            workload=self.workload,
+            backend=self.backend,
+            scenario=self.scenario,
+            profile=self.profile,
+            tier=self.tier,
+            weights=self.weights,
+            precision=self.precision,
+            round=self.round,
+            transform=self.transform,
+            settings=self.settings.plain() | (self.replay.chosen if self.replay else {}),
+            folder=str(folder.resolve()),
+            variant=self.entry.variant,
+            division=self.entry.division,
+        )
 
     @property
     def has_nodes(self) -> bool:

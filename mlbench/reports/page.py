@@ -214,6 +214,8 @@ def _during_test(record: RunRecord) -> Iterator[str]:
     if counted := record.processor_time:
         share = "" if counted.covers == "all" else ", the host's share"
         yield f"  {'processor time':<22} {duration(counted.ns)} per {counted.unit} on one processor{share}"
+        if together := counted.side_by_side:
+            yield f"  {'':<22} x {together.ratio:.3f} of {together.run_id}, side by side"
     if telemetry := record.telemetry:
         yield from (f"  {each.device[:22]:<22} {describe_device(each)}" for each in telemetry.devices)
 

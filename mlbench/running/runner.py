@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,19 +38,24 @@ from mlbench.measurement.evidence import (
     ProcessorTime,
 )
 from mlbench.measurement.other_work import ELSEWHERE
+from mlbench.measurement.side_by_side import ProcessorTimeRequest, TurnsTaken
 from mlbench.planning.requests import ResolvedRequest
+from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import JudgedPart, RunOutcome
 from mlbench.records.run_record import RunRecord
 from mlbench.records.store.run_folder import Claim, RunFolder, remove_abandoned
 from mlbench.rules.facts import TimedAnswers
 from mlbench.running.lane_log import LanePlace
 from mlbench.running.notices import asking_plugins, run_notices
-from mlbench.running.started_run import COUNT_PROCESSOR_TIME, JUDGE, MEASURE, SCORE_TIMED, StartedRun
+from mlbench.running.started_run import ANSWER_PARTNER, COUNT_PROCESSOR_TIME, JUDGE, MEASURE, SCORE_TIMED, StartedRun
 from mlbench.running.telemetry import Telemetry
 from mlbench.wire.load_progress import LoadProgress
 from mlbench.wire.progress import ProgressMessage
 
 _Answer = TypeVar("_Answer")
+
+OnLook = Callable[[Sequence[int]], None]
+"""Called about twice a second with the ids of a child's processes."""
 
 LOG_FILE = "log.txt"
 """In the run folder: the output of the run's process."""
@@ -187,16 +195,54 @@ def _count_processor_time(request: JudgeRequest, started: StartedRun, log: Path,
     if build_s > _LONGEST_BUILD_S:
         return ProcessorTime(reason=f"it needs the engine once more, which takes {build_s:.0f} s to make")
     function = ChildFunction(COUNT_PROCESSOR_TIME, ProcessorTime, started.modules)
-    found = _ask_helper(function, request.spec, started, log, show, limit_s=_COUNTING_S)
+    with _partner(request.spec, started, log) as asked:
+        found = _ask_helper(function, asked, started, log, show, limit_s=_COUNTING_S)
     return ProcessorTime(reason=f"it could not be counted: {found}") if isinstance(found, str) else found
 
 
+@contextmanager
+def _partner(spec: JobSpec, started: StartedRun, log: Path) -> Iterator[ProcessorTimeRequest]:
+    """Yield the request to count a run, with the other run of its pair in a process beside it where it has one."""
+    partner = started.request.partner
+    if partner is None:
+        yield ProcessorTimeRequest(spec=spec)
+        return
+    is_over = threading.Event()
+
+    def end(pids: Sequence[int]) -> None:
+        if is_over.is_set():
+            raise TimeoutError("the run that it computes beside has ended")
+
+    with tempfile.TemporaryDirectory(prefix="mlbench-") as folder, ThreadPoolExecutor(1) as thread:
+        meeting = f"{folder}/pair"
+        function = ChildFunction(ANSWER_PARTNER, TurnsTaken, started.modules)
+        request = ProcessorTimeRequest(spec=partner, meeting=meeting)
+        answering = thread.submit(
+            _ask_helper, function, request, started, log, lambda progress: None, limit_s=_COUNTING_S, watch=end
+        )
+        try:
+            yield ProcessorTimeRequest(spec=spec, meeting=meeting, partner=Path(partner.folder).name)
+        finally:
+            is_over.set()
+            logger.debug("beside the run: %s", answering.result())
+
+
 def _ask_helper(  # noqa: PLR0913 - a call has these parts
-    asked: ChildFunction[_Answer], request: object, started: StartedRun, log: Path, show: OnProgress, *, limit_s: float
+    asked: ChildFunction[_Answer],
+    request: object,
+    started: StartedRun,
+    log: Path,
+    show: OnProgress,
+    *,
+    limit_s: float,
+    watch: OnLook | None = None,
 ) -> _Answer | str:
-    """Return the answer of a process that the run does not depend on, or in words why there is none."""
+    """Return the answer of a process that the run does not depend on, or in words why there is none.
+
+    It is ended after a time, or where ``watch`` raises `TimeoutError`.
+    """
     limits = ProcessLimits.for_helper(limit_s)
-    watch = partial(_end_after, time.monotonic() + limit_s, limit_s)
+    watch = watch or partial(_end_after, time.monotonic() + limit_s, limit_s)
     limits = replace(limits, place=replace(_limits(started).place, watch=watch))
     try:
         found = call_isolated(asked, request, log, limits, show)

@@ -7,7 +7,7 @@ import logging
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
@@ -47,6 +47,7 @@ from mlbench.version import __version__
 MEASURE = f"{FIRST_MODULE}:measure"
 """The function that a run's process calls; then those that count, score what was timed, and judge its logs."""
 COUNT_PROCESSOR_TIME = "mlbench.measurement.processor_time:count_processor_time"
+ANSWER_PARTNER = "mlbench.measurement.processor_time:answer_partner"
 SCORE_TIMED = "mlbench.measurement.timed_answers:score_timed"
 JUDGE = "mlbench.measurement.judge:judge"
 
@@ -143,11 +144,8 @@ class StartedRun:
     def job(self, folder: Path) -> JobSpec:
         """Return the request to the run's process."""
         request = self.request
-        return JobSpec(
-            **_request_fields(request),
-            precision=request.precision,
-            settings=request.settings.plain() | (request.replay.chosen if request.replay else {}),
-            folder=str(folder.resolve()),
+        return replace(
+            request.spec(folder),
             wants_accuracy=request.wants_accuracy,
             power=NONE if request.has_nodes or self.stay else request.power,
             is_probe=request.is_probe,
@@ -155,8 +153,6 @@ class StartedRun:
             machine="" if request.has_nodes else _machine_key(self.environment, self.stay),
             network=request.network.spec if request.network else None,
             accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
-            variant=request.entry.variant,
-            division=request.entry.division,
             audit=request.audit.test if request.audit else "",
             later_models=_models_after(request, self.later),
         )

@@ -19,7 +19,7 @@ from mlbench.contracts.rules import DEFAULT_ROUND
 from mlbench.discovery import Plugins
 from mlbench.errors import DataError, MlbenchError, StorageError, UsageError
 from mlbench.planning.repeats import check_word, request_of
-from mlbench.planning.requests import RunRequest
+from mlbench.planning.requests import ResolvedRequest, RunRequest
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import transform_options
 from mlbench.records.run_record import RunRecord, read
@@ -296,12 +296,14 @@ def measure_in_turns(base: Maker, new: Maker, pairs: int) -> Sides:
 
 
 def make_pair(base: Maker, new: Maker, number: int) -> tuple[RunRecord, RunRecord]:
-    """Make the pair with this number, from 1: the base's run first where it is odd."""
-    if number % 2:
-        one = base.run(_numbered(base.request, number))
-        return one, new.run(_numbered(new.request, number))
-    other = new.run(_numbered(new.request, number))
-    return base.run(_numbered(base.request, number)), other
+    """Make the pair with this number, from 1: the base's run first where it is odd; the second has the first beside."""
+    first, second = (base, new) if number % 2 else (new, base)
+    one = first.run(_numbered(first.request, number))
+    asked, partner = first.request, None
+    if isinstance(asked, ResolvedRequest) and one.processor_time:  # made by this installation, on this machine
+        partner = asked.spec(asked.results / one.run_id)
+    other = second.run(replace(_numbered(second.request, number), partner=partner))
+    return (one, other) if number % 2 else (other, one)
 
 
 def _as_text(key: str, value: Any) -> str:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from mlbench.toolkit.rate_search import RateFound, RateGoal, RateNotFound, RateObservation, RateSearch, RateTrial
     from mlbench.toolkit.sandbox import Ending, Folder, Outcome, Sandbox, SandboxLimits, Wall
     from mlbench.toolkit.shape_range import ShapeRange, shape_ranges
+    from mlbench.toolkit.shared_while_used import SharedWhileUsed
     from mlbench.toolkit.streamed_answer import StreamedAnswer
     from mlbench.toolkit.times import parse_time_ns
     from mlbench.toolkit.torch_backend.backend import TorchBackend
@@ -86,6 +87,7 @@ __all__ = [
     "Sandbox",
     "SandboxLimits",
     "ShapeRange",
+    "SharedWhileUsed",
     "ShippedProfile",
     "SideProcess",
     "StoredSamples",

@@ -6,11 +6,12 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Memory, Precision, Probe, RuntimeFacts, UsageError
-from mlbench.toolkit import cores_each, find_versions, first_line, usable_threads
+from mlbench.toolkit import SharedWhileUsed, cores_each, find_versions, first_line, usable_threads
 from mlbench_onnxruntime.options import OnnxRuntimeOptions
 from mlbench_onnxruntime.placement import RECORDING, check_placement, operators_by_provider
 from mlbench_onnxruntime.providers import (
@@ -61,6 +62,9 @@ INSTALL_ONE = "pip uninstall -y {found} && pip install {one}"
 """Fix for several distributions with the same files: removing one breaks the other."""
 
 logger = logging.getLogger(__name__)
+
+_SESSIONS: SharedWhileUsed[Any] = SharedWhileUsed()
+"""Sessions on the CPU that compute on their callers' threads."""
 
 
 class OnnxRuntime(GraphBackend):
@@ -180,8 +184,10 @@ class OnnxRuntime(GraphBackend):
         """
         import onnxruntime
 
+        threads = self.options.threads or _default_threads()
+        further = _further_options(place, graph, path)
         settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = self.options.threads or _default_threads()
+        settings.intra_op_num_threads = threads
         settings.inter_op_num_threads = 1
         settings.graph_optimization_level = getattr(
             onnxruntime.GraphOptimizationLevel, LEVELS[self.options.optimization]
@@ -189,9 +195,10 @@ class OnnxRuntime(GraphBackend):
         settings.add_session_config_entry("session.intra_op.allow_spinning", str(int(self.options.spinning)))
         settings.add_session_config_entry(RECORDING, "1")
         settings.log_severity_level = 3  # errors
-        further = _further_options(place, graph, path)
+        load = partial(_load_session, path, settings, place, further)
+        key = (path, self.options.optimization)
         try:
-            session = _load_session(path, settings, place, further)
+            session = _SESSIONS.get(key, load) if threads == 1 and place.provider == CPU else load()
         except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
             reason = first_line(error)
             raise GraphError(f"ONNX Runtime cannot load graph {graph.name} on {place.provider}: {reason}") from error

@@ -7,13 +7,12 @@ import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 import tensorrt
 import torch
 
 from mlbench import GraphError
-from mlbench.toolkit import build_once
+from mlbench.toolkit import SharedWhileUsed, build_once
 from mlbench_tensorrt.request import EngineRequest, Platform
 
 PLAN = "engine.plan"
@@ -32,11 +31,13 @@ def engine_of(request: EngineRequest) -> tensorrt.ICudaEngine:
     """
     torch.cuda.set_device(request.device)
     folder = build_once("tensorrt", request.key(platform(request.device)), lambda fresh: _build(request, fresh))
-    if (engine := _LOADED.get((folder, request.device))) is None:
-        engine = tensorrt.Runtime(_LOG).deserialize_cuda_engine((folder / PLAN).read_bytes())
-        if engine is None:
-            raise GraphError(f"the cached engine {folder / PLAN} does not load.", hint=f"Delete {folder}.")
-        _LOADED[folder, request.device] = engine
+    return _LOADED.get((folder, request.device), lambda: _load(folder))
+
+
+def _load(folder: Path) -> tensorrt.ICudaEngine:
+    engine = tensorrt.Runtime(_LOG).deserialize_cuda_engine((folder / PLAN).read_bytes())
+    if engine is None:
+        raise GraphError(f"the cached engine {folder / PLAN} does not load.", hint=f"Delete {folder}.")
     return engine
 
 
@@ -108,5 +109,5 @@ class _Log(tensorrt.ILogger):  # type: ignore[misc]  # the library is untyped
 
 _LOG = _Log()  # outlives every engine, as TensorRT demands of the log that it was made with
 
-_LOADED: WeakValueDictionary[tuple[Path, int], tensorrt.ICudaEngine] = WeakValueDictionary()
+_LOADED: SharedWhileUsed[tensorrt.ICudaEngine] = SharedWhileUsed()
 """Engines that somebody uses, by their folder and GPU."""

@@ -154,13 +154,18 @@ def test_memory_that_doubled_is_judged_by_the_same_rule(pairs, turns, verdict):
 
 
 @pytest.mark.parametrize(
-    ("other_load", "covers", "decides"),
-    [(0.6, "all", "processor time per sample"), (0.2, "all", "throughput"), (0.6, "host", "throughput")],
+    ("other_load", "noise", "covers", "decides"),
+    [
+        (0.6, 0.04, "all", "processor time per sample"),
+        (0.2, 0.04, "all", "throughput"),
+        (0.2, 0.3, "all", "processor time per sample"),
+        (0.6, 0.3, "host", "throughput"),
+    ],
 )
-def test_processor_time_decides_on_a_crowded_machine_alone_and_only_where_no_accelerator_computes(
-    pairs, other_load, covers, decides
+def test_processor_time_decides_where_wall_time_is_the_neighbours_and_no_accelerator_computes(
+    pairs, other_load, noise, covers, decides
 ):
-    noisy = [100, 140, 80, 120, 70, 130, 110, 90]
+    noisy = [100 * (1 + noise * each) for each in (0, 1.3, -0.7, 0.7, -1, 1, 0.3, -0.3)]
     processor = {
         "unit": "sample",
         "covers": covers,
@@ -184,6 +189,31 @@ def test_processor_time_decides_on_a_crowded_machine_alone_and_only_where_no_acc
     assert number.measure == decides
     assert is_settled([number]) is (decides != "throughput")
     assert {each.measure for each in decisive_numbers(cell, made, {"throughput"})} == {decides, "throughput"}
+
+
+@pytest.mark.parametrize(("partner", "verdict"), [("the other", "worse"), ("a stranger", "cannot tell")])
+def test_a_pair_that_computed_side_by_side_differs_by_the_ratio_of_that(pairs, partner, verdict):
+    """Alone the runs' times go up and down by a third; side by side the new side takes 5 % more in each pair."""
+    noisy = [1000, 1400, 800, 1200, 700, 1300]
+    counted = {"unit": "sample", "covers": "all", "reference": "scrypt", "reference_ns": 1, "samples": 8, "rounds": 9}
+
+    def with_time(run, relative_ns, together=None):
+        time = counted | {"ns": relative_ns, "relative_ns": relative_ns, "side_by_side": together}
+        return type(run).model_validate(run.model_dump() | {"processor_time": time})
+
+    def together(other, ratio):
+        run_id = other.run_id if partner == "the other" else partner
+        return {"run_id": run_id, "own_ns": 1000 * ratio, "other_ns": 1000, "rounds": 40}
+
+    made = []
+    for number, (one, other) in enumerate(pairs(BASE[:6], BASE[:6])):
+        ratio, alone = 1.05 + number / 1000, (noisy[number], noisy[-number])
+        beside = (None, together(one, ratio)) if number % 2 == 0 else (together(other, 1 / ratio), None)
+        made.append(tuple(map(with_time, (one, other), alone, beside)))
+    (cell,) = compare_pairs_so_far(made, across=ACROSS, margins=margins_of(0.05)).cells
+    (time,) = [each for each in cell.resources if each.kind == "processor time"]
+    assert (time.verdict, time.spread.source) == (verdict, "turns")
+    assert (time.effect.ratio == pytest.approx(1.0525, rel=1e-4)) is (partner == "the other")
 
 
 def test_two_states_of_a_side_are_never_the_same(pairs):

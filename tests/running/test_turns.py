@@ -2,11 +2,14 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from mlbench import MlbenchError, UsageError
 from mlbench.cli.run import command as run_command
+from mlbench.discovery import Plugins
+from mlbench.planning.requests import RunRequest, resolve
 from mlbench.records.origin_record import EntryRecord
 from mlbench.running.turns import FOLDER, Command, Maker, arguments_of, measure_in_turns, request_like, tags_of_turns
 
@@ -76,6 +79,26 @@ def test_turns_are_a_b_b_a(a_run, tmp_path):
     assert made == ["A1", "B1", "B2", "A2", "A3", "B3", "B4", "A4"]
     assert [run.run_id for run in sides.base] == ["A1", "A2", "A3", "A4"]
     assert [run.run_id for run in sides.new] == ["B1", "B2", "B3", "B4"]
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_the_second_run_of_a_pair_has_the_first_beside_it_where_that_was_made_here(a_run, tmp_path, is_counted):
+    """Without a processor time the first run's engine cannot be counted here, and has no turn."""
+    made = []
+
+    def maker(side):
+        def run(request):
+            made.append((side, request.repeat, request.partner and Path(request.partner.folder).name))
+            counted = {"ns": 2e5, "unit": "sample", "covers": "all", "reference": "scrypt", "reference_ns": 2e6}
+            counted |= {"relative_ns": 2e5, "samples": 8, "rounds": 25}
+            return a_run(run_id=f"{side}{request.repeat}", processor_time=counted if is_counted else None)
+
+        asked = RunRequest(workload="resnet50", backend="onnxruntime", scenario="Offline", results=tmp_path)
+        return Maker(request=resolve(asked, Plugins.discover()), run=run)
+
+    measure_in_turns(maker("A"), maker("B"), 2)
+    partners = ("A1", "B2") if is_counted else (None, None)
+    assert made == [("A", 1, None), ("B", 1, partners[0]), ("B", 2, None), ("A", 2, partners[1])]
 
 
 @pytest.fixture

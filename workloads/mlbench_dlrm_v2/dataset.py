@@ -1,12 +1,14 @@
-"""Samples: runs of a day's rows as they lie in the memory-mapped files, or random rows of the same shape."""
+"""Samples: runs of a day's rows, of memory-mapped files or random ones of the same shape."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from mlbench import DataError, Dataset
 from mlbench_dlrm_v2.aggregation import QUANTILES, sample_boundaries
@@ -28,6 +30,9 @@ RANDOM_SEED = 0
 RANDOM_ROWS = 2**16
 READ_TOGETHER = 2**20
 
+JOINED_SHARE = 0.25
+"""Share of the free memory that loaded rows may take again, with their features side by side."""
+
 
 @dataclass(frozen=True, slots=True)
 class Truth:
@@ -42,7 +47,7 @@ class Truth:
 
 
 class AggregatedPairs(Dataset):
-    """Runs of consecutive rows; a sample is views of the arrays, never a copy."""
+    """Runs of consecutive rows; a sample is views of arrays, never a copy."""
 
     def __init__(
         self, day: Day, starts: np.ndarray, ends: np.ndarray, *, table_rows: Sequence[int], fingerprint: str
@@ -63,6 +68,7 @@ class AggregatedPairs(Dataset):
         self._ranges: list[tuple[int, int]] = list(zip(starts.tolist(), ends.tolist(), strict=True))
         self._table_rows = table_rows
         self._fingerprint = fingerprint
+        self._joined: dict[int, np.ndarray] = {}
 
     @property
     def fingerprint(self) -> str:
@@ -72,20 +78,39 @@ class AggregatedPairs(Dataset):
     def load(self, indices: Sequence[int]) -> None:
         """Read these samples, which brings their pages into memory, and check all that would fail while measuring.
 
+        Where memory suffices, the indices of a row are put side by side here, and not in each call of the graph.
+
         Raises:
             DataError: an index has no row in its table, or a dense feature is not a number.
         """
-        for start, end in _merge_ranges(self._ranges[index] for index in indices):
+        ranges = list(_merge_ranges(self._ranges[index] for index in indices))
+        for start, end in ranges:
             for first in range(start, end, READ_TOGETHER):
                 self._check(first, min(first + READ_TOGETHER, end))
+        row_bytes = sum(part.itemsize * part.shape[1] for part in self._day.hot)
+        if row_bytes * sum(end - start for start, end in ranges) <= JOINED_SHARE * psutil.virtual_memory().available:
+            self._join(indices, ranges)
 
     def unload(self, indices: Sequence[int]) -> None:
-        """Do nothing: which pages stay in memory is the operating system's business."""
+        """Forget joined rows; which pages of files stay in memory is the operating system's business."""
+        for index in indices:
+            self._joined.pop(index, None)
 
     def sample(self, index: int) -> Sample:
         """Return dense features and indices of a sample's rows."""
         start, end = self._ranges[index]
-        return self._day.dense[start:end], [part[start:end] for part in self._day.hot]
+        joined = self._joined.get(index)
+        hot = [part[start:end] for part in self._day.hot] if joined is None else [joined]
+        return self._day.dense[start:end], hot
+
+    def _join(self, indices: Sequence[int], ranges: Sequence[tuple[int, int]]) -> None:
+        """Keep the rows of these ranges joined; samples that share rows are views of one array."""
+        starts = [start for start, _ in ranges]
+        blocks = [join_indices([self._day[start:end].hot]) for start, end in ranges]
+        for index in indices:
+            start, end = self._ranges[index]
+            block = bisect_right(starts, start) - 1
+            self._joined[index] = blocks[block][start - starts[block] : end - starts[block]]
 
     def _check(self, start: int, end: int) -> None:
         rows = self._day[start:end]

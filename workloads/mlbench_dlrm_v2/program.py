@@ -15,7 +15,8 @@ LARGEST_CALL = 16_384
 """Rows in one call of the graph at most: a runtime that gathers before it adds needs 110 kB a row at the full size."""
 
 Sample = tuple[np.ndarray, Sequence[np.ndarray]]
-"""Dense features (rows, 13) float32, and the indices of each categorical feature, (rows, hot) int32."""
+"""Dense features (rows, 13) float32, and the indices of the categorical features, (rows, hot) int32: an array for each
+feature, or one for several side by side."""
 
 
 class Ranking(BatchProgram):
@@ -45,7 +46,9 @@ class Ranking(BatchProgram):
 
 
 def join_indices(samples: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
-    """Return (all rows, 214) int32: feature beside feature, sample below sample."""
+    """Return (all rows, 214) int32: feature beside feature, sample below sample; a view where all is one array."""
+    if len(samples) == len(samples[0]) == 1:
+        return samples[0][0]
     rows, columns = sum(len(hot[0]) for hot in samples), sum(part.shape[1] for part in samples[0])
     joined = np.empty((rows, columns), dtype=np.int32)
     start = 0

@@ -17,6 +17,27 @@ FEW = 2
 """Number of samples that are counted of a slow model; of others it is more."""
 
 
+class SideBySideRecord(Stored):
+    """Processor time of a run's engine and of another run's, which computed alternately for some milliseconds each.
+
+    Neighbours and the clock affect both alike, so their ratio repeats several times more closely than each alone.
+    """
+
+    run_id: Annotated[str, Field(min_length=1)]
+    """The other run."""
+    own_ns: Positive
+    """Processor time per sample or token of this run's engine."""
+    other_ns: Positive
+    """The same of the other's, in the same seconds."""
+    rounds: Annotated[int, Field(gt=0)]
+    """How often each of the two had its turn."""
+
+    @property
+    def ratio(self) -> float:
+        """Processor time of this run, divided by that of the other."""
+        return self.own_ns / self.other_ns
+
+
 class ProcessorTimeRecord(Stored):
     """User and system time of an engine on one processor, a few samples at a time, interleaved with reference work.
 
@@ -40,3 +61,5 @@ class ProcessorTimeRecord(Stored):
     """Number of different samples, computed together."""
     rounds: Annotated[int, Field(gt=0)]
     """How often the samples were computed, and after them the reference work."""
+    side_by_side: SideBySideRecord | None = None
+    """Both runs' engines together, in the record of the second run of an interleaved pair."""

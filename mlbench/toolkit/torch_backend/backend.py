@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.graph import Executable, Graph
@@ -17,6 +18,7 @@ from mlbench.errors import GraphError, UnavailableError, UsageError, first_line
 from mlbench.system.processor import usable_threads
 from mlbench.toolkit.batch_sizes import has_batches
 from mlbench.toolkit.cores import cores_each
+from mlbench.toolkit.shared_while_used import SharedWhileUsed
 from mlbench.toolkit.torch_backend.compiling import why_eager, why_slower
 from mlbench.toolkit.torch_backend.options import TorchOptions
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     import torch
 
 logger = logging.getLogger(__name__)
+
+_MODULES: WeakKeyDictionary[Graph, SharedWhileUsed[torch.nn.Module]] = WeakKeyDictionary()
+"""By graph, then by device, precision and layout: whatever a module is changed for."""
 
 
 class TorchBackend(GraphBackend):
@@ -143,7 +148,6 @@ def _executable(
         GraphError: it cannot be loaded or compiled.
     """
     from mlbench.toolkit.torch_backend.executable import TorchExecutable, is_ahead, place_module
-    from mlbench.toolkit.torch_backend.shared_modules import share_module
     from mlbench.toolkit.torch_backend.stateful import StatefulTorchExecutable
 
     def placed() -> torch.nn.Module:
@@ -153,7 +157,11 @@ def _executable(
         options = replace(options, channels_last=False)
     kind = StatefulTorchExecutable if graph.state else TorchExecutable
     try:
-        module = placed() if options.compile else share_module(graph, (device, dtype, options.channels_last), placed)
+        if options.compile or not isinstance(graph, Hashable):
+            module = placed()
+        else:
+            shared = _MODULES.setdefault(graph, SharedWhileUsed())
+            module = shared.get((device, dtype, options.channels_last), placed)
         return kind(module, graph, device, dtype, options)
     except RuntimeError as error:
         raise GraphError(f"graph {graph.name} does not load on {device}: {first_line(error)}.") from error

@@ -33,7 +33,7 @@ class FileGraph(ModuleGraph):
 
 def backend(**options) -> OnnxRuntime:
     made = OnnxRuntime()
-    made.options = replace(made.options, threads=1, **options)
+    made.options = replace(made.options, **{"threads": 1, **options})
     return made
 
 

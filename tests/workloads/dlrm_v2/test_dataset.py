@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import psutil
 import pytest
 from mlbench_dlrm_v2.architecture import OFFICIAL_TABLE_ROWS, Architecture
 from mlbench_dlrm_v2.dataset import (
@@ -48,7 +49,7 @@ def test_samples_are_the_aggregated_runs_of_the_first_half(folder):
     dataset.load([0, 1, 2])
     dense, hot = dataset.sample(2)
     assert dense[[0, -1], 0].tolist() == [400, 500]
-    assert [part.shape for part in hot] == [(101, 2), (101, 1)]
+    assert [part.shape for part in hot] == [(101, 3)]
     assert dataset.truth.labels[dataset.truth.starts[2] : dataset.truth.ends[2]].tolist() == [1] * 101
 
 
@@ -57,6 +58,35 @@ def test_a_sample_is_a_view_of_the_files(folder):
     dense, hot = dataset.sample(1)
     for array in (dense, *hot):
         assert isinstance(array.base.base, np.memmap) or isinstance(array.base, np.memmap)
+
+
+def test_loaded_samples_have_their_indices_side_by_side_in_one_copy_of_the_rows():
+    rows = day(30)
+    rows.hot[0][:] = np.arange(60, dtype=np.int32).reshape(30, 2) % 10
+    rows.hot[1][:] = np.arange(30, dtype=np.int32).reshape(30, 1) % 4
+    starts, ends = np.array([4, 0, 20, 8]), np.array([10, 6, 30, 12])
+    dataset = AggregatedPairs(rows, starts, ends, table_rows=SMALL.table_rows, fingerprint="")
+    before = [np.concatenate(dataset.sample(index)[1], axis=1) for index in range(4)]
+    dataset.load([0, 1, 2])
+    samples = [dataset.sample(index)[1] for index in range(4)]
+    assert [len(hot) for hot in samples] == [1, 1, 1, 2]
+    for (joined,), expected in zip(samples[:3], before, strict=False):
+        np.testing.assert_array_equal(joined, expected)
+        assert joined.flags.c_contiguous
+    assert np.shares_memory(samples[0][0], samples[1][0])
+    dataset.unload([0, 1, 2])
+    assert len(dataset.sample(2)[1]) == 2
+
+
+def test_rows_stay_where_they_lie_if_joining_them_would_take_much_of_the_memory(monkeypatch):
+    rows = 100 * 3 * 4  # bytes
+    free = psutil.virtual_memory()._replace(available=4 * rows - 1)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    dataset = pairs(day(100), 50, 50)
+    dataset.load([0, 1])
+    assert len(dataset.sample(0)[1]) == 2
+    dataset.load([0])
+    assert len(dataset.sample(0)[1]) == 1
 
 
 def test_a_day_of_another_length_is_refused(folder):
@@ -129,7 +159,7 @@ def test_random_samples_have_the_official_number_and_sizes():
     sizes = [len(dataset.sample(index)[0]) for index in (0, 4, 5, 330_066)]
     assert sizes == [200, 500, 700, 19]
     dense, hot = dataset.sample(204_800)
-    assert [part.shape[1] for part in hot] == list(architecture.hot_sizes)
+    assert [part.shape[1] for part in hot] == list(architecture.hot_sizes)  # it is not loaded
     assert np.unique(hot[20]).tolist() == list(range(50))
     assert not np.array_equal(dense[:19], dataset.sample(330_066)[0])
     assert dataset.fingerprint != random_samples(replace(architecture, table_rows=(3,) * 26)).fingerprint

@@ -41,6 +41,15 @@ def test_the_rows_of_all_samples_go_into_one_call_without_padding():
     assert all(array.flags.c_contiguous for array in call.values())
 
 
+def test_joined_samples_go_in_as_separate_ones_do_and_a_single_one_uncopied():
+    joined = [(dense, [np.concatenate(hot, axis=1)]) for dense, hot in (sample(1), sample(2, 3))]
+    graph = Recorded()
+    Ranking().run(joined, {"ranker": graph})
+    Ranking().run(joined[1:], {"ranker": graph})
+    assert [call["indices"].tolist() for call in graph.calls] == [[[10] * 3, [20] * 3, [30] * 3], [[20] * 3, [30] * 3]]
+    assert np.shares_memory(graph.calls[1]["indices"], joined[1][1][0])
+
+
 def test_more_rows_than_a_call_takes_are_split(monkeypatch):
     monkeypatch.setattr(program, "LARGEST_CALL", 2)
     graph = Recorded()
