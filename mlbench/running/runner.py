@@ -196,7 +196,8 @@ def _count_processor_time(request: JudgeRequest, started: StartedRun, log: Path,
         return ProcessorTime(reason=f"it needs the engine once more, which takes {build_s:.0f} s to make")
     function = ChildFunction(COUNT_PROCESSOR_TIME, ProcessorTime, started.modules)
     with _partner(request.spec, started, log) as asked:
-        found = _ask_helper(function, asked, started, log, show, limit_s=_COUNTING_S)
+        limit_s = 2 * _COUNTING_S if asked.meeting else _COUNTING_S  # both engines are made on one processor
+        found = _ask_helper(function, asked, started, log, show, limit_s=limit_s)
     return ProcessorTime(reason=f"it could not be counted: {found}") if isinstance(found, str) else found
 
 
@@ -218,7 +219,7 @@ def _partner(spec: JobSpec, started: StartedRun, log: Path) -> Iterator[Processo
         function = ChildFunction(ANSWER_PARTNER, TurnsTaken, started.modules)
         request = ProcessorTimeRequest(spec=partner, meeting=meeting)
         answering = thread.submit(
-            _ask_helper, function, request, started, log, lambda progress: None, limit_s=_COUNTING_S, watch=end
+            _ask_helper, function, request, started, log, lambda progress: None, limit_s=2 * _COUNTING_S, watch=end
         )
         try:
             yield ProcessorTimeRequest(spec=spec, meeting=meeting, partner=Path(partner.folder).name)
