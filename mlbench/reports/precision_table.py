@@ -46,7 +46,8 @@ def precision_table(records: Sequence[RunRecord]) -> TextTable:
     shown_scores = [f"{name} (loss)#" for name in scores] if len(scores) > 1 else ["score#", "loss#"]
     columns = (*_SHARED, "precision", "result#", "speed#", "peak memory#", *shown_scores, "verdict")
     shown = [[row[place] for place in kept] for row in rows]
-    return wrapped_table(report_table("", [columns[place] for place in kept], shown), title=title, title_style="bold")
+    found = report_table("", [columns[place] for place in kept], shown)
+    return wrapped_table(found, overflow="fold", title=title, title_style="bold")
 
 
 def size_lines(records: Sequence[RunRecord], count: int) -> Iterator[str]:

@@ -1,5 +1,8 @@
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 
 from mlbench.reports.precision_table import precision_table, size_lines
@@ -63,6 +66,14 @@ def test_names_that_all_rows_share_are_in_the_title(a_run):
     table = precision_table([fast(a_run, "pytorch", "fp32", 100, 90), fast(a_run, "pytorch", "int8", 100, 90)])
     assert str(table.columns[0].header) == "precision"
     assert str(table.title) == f"precisions {a_run().workload} pytorch {a_run().scenario}"
+
+
+def test_a_narrow_table_tells_two_values_of_a_transform_apart(a_run):
+    runs = [a_run(transform=f"prune-layers:{value}") for value in ("0.34:0", "0.34:200")]
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(precision_table(runs))
+    cells = [line.split("│")[1].strip() for line in console.export_text().splitlines() if "│" in line]
+    assert "".join(cells) == "fp32prune-layers:0.34:0fp32prune-layers:0.34:200"
 
 
 def test_each_score_has_its_loss_and_of_a_distance_more_is_a_loss(a_run):
