@@ -293,8 +293,10 @@ def test_two_real_backends_are_measured_until_it_is_known_or_the_time_is_over(tm
     made = [read(folder) for folder in runs_in(results / ".in-turns")]
     turns = len(made) // 2
     beside = {run.run_id: run.processor_time.side_by_side for run in made}
-    partners = {run_id for run_id, found in beside.items() if found is None}
-    assert {found.run_id for found in beside.values() if found} == partners
+    alone = {run_id for run_id, found in beside.items() if found is None}
+    partners = {found.run_id for found in beside.values() if found}
+    assert partners
+    assert partners <= alone, "the first run of a pair has no engine beside it"
     assert turns >= 3
     assert f", by {turns} pairs of interleaved runs" in done.stdout
     if "so processor time decided" not in done.stdout:  # which says nothing about latencies
